@@ -1,0 +1,53 @@
+"""Errors of the engine: what a caller can act on.
+
+EngineError
+├── ModelFileError     the file is truncated, hostile, of an unknown kind, or inconsistent
+├── TextError          tokenizer or chat template metadata that cannot be used
+├── PromptError        token ids or messages that this model cannot take
+├── StepError          a step request that contradicts what the engine knows
+├── ShapeError         arguments of an op with the wrong shape, dtype or layout
+└── CapacityError      memory that was asked for and cannot be had
+
+InvariantError is ours: a broken promise inside the engine. Let the process die.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class EngineError(Exception):
+    """Base of everything a caller of the engine may catch."""
+
+
+class ModelFileError(EngineError):
+    """A model file that is refused: names the file and the reason, on one line."""
+
+    def __init__(self, path: Path | str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = Path(path)
+        self.reason = reason
+
+
+class TextError(EngineError):
+    """Tokenizer or chat template metadata that cannot be used."""
+
+
+class PromptError(EngineError):
+    """Token ids or messages that this model cannot take."""
+
+
+class StepError(EngineError):
+    """A step request that contradicts what the engine knows."""
+
+
+class ShapeError(EngineError):
+    """Arguments of an op with the wrong shape, dtype or layout."""
+
+
+class CapacityError(EngineError):
+    """Memory that was asked for and cannot be had; names the shortfall and the flags."""
+
+
+class InvariantError(AssertionError):
+    """A broken promise inside the engine; report it and let the process die."""
