@@ -1,0 +1,283 @@
+"""Reads GGUF model files in place: header, metadata and tensor directory over a mapping.
+
+`open_gguf(path)` is called by whoever needs a model file: the loader, the text side, `lamina
+inspect`. Nothing is copied: `GGUFModel.data` is a view of the mapped file. Every claim of the
+header is checked before it is believed, and a file that cannot be right is refused with one line.
+Source: gguf.md of the ggml repository (format versions 2 and 3); split sets as llama.cpp writes.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import ModelFileError
+from engine.gguf.cursor import Cursor, HeaderError
+from engine.gguf.metadata import Metadata
+from engine.gguf.types import LAYOUTS, REMOVED_TYPES, GGMLType, row_bytes
+
+MAGIC = b"GGUF"
+VERSIONS = (2, 3)
+DIMENSIONS_MAX = 4
+NAME_BYTES_MAX = 512
+ALIGNMENT_DEFAULT = 32
+ALIGNMENT_MAX = 1 << 20
+ELEMENTS_MAX = 1 << 62
+SPLIT_NAME = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorInfo:
+    """One tensor of the directory. `shape` is in GGUF order: the first number is the row length."""
+
+    name: str
+    shape: tuple[int, ...]
+    type: GGMLType
+    offset: int  # bytes from the start of its file
+    num_bytes: int
+    file_index: int = 0
+
+    @property
+    def num_elements(self) -> int:
+        return int(np.prod(self.shape, dtype=object)) if self.shape else 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shard:
+    """One file of a model: its mapping, metadata and tensors."""
+
+    path: Path
+    mapping: mmap.mmap
+    metadata: Metadata
+    tensors: list[TensorInfo]
+
+
+class GGUFModel:
+    """A model file, or a split set of them, mapped read-only. Close it, or use it in a `with`."""
+
+    def __init__(self, path: Path, shards: list[_Shard]) -> None:
+        self.path = path
+        self.files = tuple(shard.path for shard in shards)
+        self.metadata = shards[0].metadata
+        self._mappings = [shard.mapping for shard in shards]
+        self._tensors: dict[str, TensorInfo] = {}
+        for index, shard in enumerate(shards):
+            for tensor in shard.tensors:
+                if tensor.name in self._tensors:
+                    raise ModelFileError(shard.path, f"tensor {tensor.name} occurs twice")
+                self._tensors[tensor.name] = replace(tensor, file_index=index)
+
+    @property
+    def tensors(self) -> Mapping[str, TensorInfo]:
+        return self._tensors
+
+    @property
+    def architecture(self) -> str:
+        return self.metadata.text("general.architecture")
+
+    def data(self, name: str) -> NDArray[np.uint8]:
+        """(num_bytes,) uint8, a read-only view of the mapping; it keeps the mapping alive."""
+        tensor = self._tensors[name]
+        mapping = self._mappings[tensor.file_index]
+        return np.frombuffer(mapping, np.uint8, count=tensor.num_bytes, offset=tensor.offset)
+
+    def close(self) -> None:
+        """Forget the mappings. Views that are still held keep their file mapped."""
+        mappings, self._mappings = self._mappings, []
+        for mapping in mappings:
+            try:
+                mapping.close()
+            except BufferError:  # a view is alive: the mapping goes with it
+                continue
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def open_gguf(path: Path | str) -> GGUFModel:
+    """Map a model file and, when it is one of a split set, its siblings.
+
+    Raises ModelFileError naming the file and what is wrong with it.
+    """
+    path = Path(path)
+    shards: list[_Shard] = []
+    try:
+        for file in _split_set(path):
+            shards.append(_open_shard(file))  # noqa: PERF401 - what was opened must be closed
+        _check_split(shards)
+        return GGUFModel(path, shards)
+    except BaseException:
+        for shard in shards:
+            shard.mapping.close()
+        raise
+
+
+def _split_set(path: Path) -> list[Path]:
+    """The files of the set in order; just `path` when its name is not that of a shard.
+
+    Siblings are found beside the name as given: a shard may be a link to a shared file elsewhere.
+    """
+    match = SPLIT_NAME.match(path.name)
+    if match is None:
+        return [path]
+    count = int(match["count"])
+    if not 1 <= int(match["number"]) <= count:
+        raise ModelFileError(path, "its name says a shard number outside the split set")
+    names = (f"{match['stem']}-{n:05d}-of-{count:05d}.gguf" for n in range(1, count + 1))
+    files = [path.with_name(name) for name in names]
+    for file in files:
+        if not file.exists():
+            raise ModelFileError(path, f"shard {file.name} of the split set is missing")
+    return files
+
+
+def _check_split(shards: list[_Shard]) -> None:
+    first = shards[0]
+    count = first.metadata.integer("split.count", 1) or 1
+    if count != len(shards):
+        reason = f"split.count is {count}, but the file's name says {len(shards)}"
+        raise ModelFileError(first.path, reason)
+    if count == 1:
+        return
+    for index, shard in enumerate(shards):
+        if shard.metadata.integer("split.no") != index:
+            raise ModelFileError(shard.path, f"split.no is not {index}, as its name says")
+    total = sum(len(shard.tensors) for shard in shards)
+    expected = first.metadata.integer("split.tensors.count", total)
+    if expected != total:
+        raise ModelFileError(first.path, f"the split set has {total} tensors, not {expected}")
+
+
+def _open_shard(path: Path) -> _Shard:
+    try:
+        with path.open("rb") as file:
+            mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except ValueError:
+        raise ModelFileError(path, "the file is empty") from None
+    except OSError as error:
+        raise ModelFileError(path, error.strerror or str(error)) from None
+    view = memoryview(mapping)
+    try:
+        metadata, tensors = _parse(view, path)
+    except HeaderError as error:
+        view.release()
+        mapping.close()
+        raise ModelFileError(path, str(error)) from None
+    except ModelFileError:
+        view.release()
+        mapping.close()
+        raise
+    view.release()
+    return _Shard(path=path, mapping=mapping, metadata=metadata, tensors=tensors)
+
+
+def _parse(view: memoryview, path: Path) -> tuple[Metadata, list[TensorInfo]]:
+    cursor = Cursor(view)
+    if bytes(view[:4]) != MAGIC:
+        raise HeaderError("not a GGUF file (its first four bytes are not 'GGUF')")
+    cursor.take(4, "the magic number")
+    version = cursor.u32("the version")
+    if version not in VERSIONS:
+        swapped = int.from_bytes(version.to_bytes(4, "little"), "big")
+        if swapped in VERSIONS:
+            raise HeaderError("big-endian GGUF files are not supported")
+        raise HeaderError(f"GGUF version {version} is not supported (2 and 3 are)")
+    num_tensors = cursor.u64("the tensor count")
+    num_pairs = cursor.u64("the metadata count")
+    _check_count(len(view), num_tensors, "tensors", least_bytes=24)
+    _check_count(len(view), num_pairs, "metadata pairs", least_bytes=13)
+    metadata = Metadata(_read_pairs(cursor, num_pairs), path)
+    alignment = metadata.integer("general.alignment", ALIGNMENT_DEFAULT)
+    if not 8 <= alignment <= ALIGNMENT_MAX or alignment & (alignment - 1):
+        raise HeaderError(f"general.alignment is {alignment}, not a power of two from 8 to 1 MiB")
+    directory = [_read_tensor(cursor) for _ in range(num_tensors)]
+    start = -(-cursor.position // alignment) * alignment
+    tensors = [replace(t, offset=t.offset + start) for t in directory]
+    _check_tensors(tensors, len(view), alignment, start)
+    return metadata, tensors
+
+
+def _check_count(file_bytes: int, count: int, what: str, *, least_bytes: int) -> None:
+    if count * least_bytes > file_bytes:
+        raise HeaderError(f"claims {count} {what}, more than a file of {file_bytes} bytes can hold")
+
+
+def _read_pairs(cursor: Cursor, count: int) -> dict[str, object]:
+    pairs: dict[str, object] = {}
+    for _ in range(count):
+        key = cursor.string("a metadata key")
+        if key in pairs:
+            raise HeaderError(f"metadata {key} occurs twice")
+        pairs[key] = cursor.value(key)
+    return pairs
+
+
+def _read_tensor(cursor: Cursor) -> TensorInfo:
+    """One directory entry; its offset is still relative to the data section."""
+    name = cursor.string("a tensor name")
+    if not name or len(name) > NAME_BYTES_MAX:
+        raise HeaderError(f"a tensor name of {len(name)} characters")
+    num_dimensions = cursor.u32(f"tensor {name}")
+    if not 1 <= num_dimensions <= DIMENSIONS_MAX:
+        raise HeaderError(f"tensor {name} has {num_dimensions} dimensions")
+    shape = tuple(cursor.u64(f"tensor {name}") for _ in range(num_dimensions))
+    type = _tensor_type(cursor.u32(f"tensor {name}"), name)
+    offset = cursor.u64(f"tensor {name}")
+    elements = 1
+    for dimension in shape:
+        elements *= dimension
+        if dimension == 0 or elements > ELEMENTS_MAX:
+            raise HeaderError(f"tensor {name} has impossible dimensions {list(shape)}")
+    try:
+        num_bytes = row_bytes(type, shape[0]) * (elements // shape[0])
+    except ValueError as error:
+        raise HeaderError(f"tensor {name}: {error}") from None
+    return TensorInfo(name=name, shape=shape, type=type, offset=offset, num_bytes=num_bytes)
+
+
+def _tensor_type(number: int, name: str) -> GGMLType:
+    if number in REMOVED_TYPES:
+        removed = REMOVED_TYPES[number]
+        raise HeaderError(f"tensor {name} is of type {removed} ({number}), which ggml dropped")
+    try:
+        type = GGMLType(number)
+    except ValueError:
+        raise HeaderError(f"tensor {name} is of unknown type {number}") from None
+    assert type in LAYOUTS, f"no layout for {type.name}"
+    return type
+
+
+def _check_tensors(tensors: list[TensorInfo], file_bytes: int, alignment: int, start: int) -> None:
+    """Offsets aligned, inside the file, names unique, no two tensors over the same bytes."""
+    names: set[str] = set()
+    end_of_last, last = start, ""
+    for tensor in sorted(tensors, key=lambda t: t.offset):
+        if tensor.name in names:
+            raise HeaderError(f"tensor {tensor.name} occurs twice")
+        names.add(tensor.name)
+        if tensor.offset % alignment:
+            raise HeaderError(f"tensor {tensor.name} is not aligned to {alignment} bytes")
+        if tensor.offset + tensor.num_bytes > file_bytes:
+            raise HeaderError(
+                f"truncated: tensor {tensor.name} ends at {tensor.offset + tensor.num_bytes}, "
+                f"the file at {file_bytes}"
+            )
+        if tensor.offset < end_of_last:
+            raise HeaderError(f"tensors {last} and {tensor.name} overlap")
+        end_of_last, last = tensor.offset + tensor.num_bytes, tensor.name
