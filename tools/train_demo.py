@@ -122,9 +122,7 @@ def expert_histograms(
     model: DemoModel, tokenizer: Tokenizer, seed: int, tokens_per_topic: int = 3000
 ) -> dict[str, np.ndarray]:
     """topic -> (layers, experts) share of routed pairs; only the assistant's words count."""
-    counts: dict[str, np.ndarray] = defaultdict(
-        lambda: np.zeros((model.s.layers, model.s.experts))
-    )
+    counts: dict[str, np.ndarray] = defaultdict(lambda: np.zeros((model.s.layers, model.s.experts)))
     rng = random.Random(seed)
     while min((c[0].sum() for c in counts.values()), default=0) < tokens_per_topic * 4:
         chat = corpus.conversation(rng)
@@ -155,7 +153,7 @@ def measure(model: DemoModel, tokenizer: Tokenizer) -> None:
     for index, layer in enumerate(total):
         top = np.sort(layer)[::-1]
         print(
-            f"layer {index}: busiest expert {top[0]:.1%}, busiest 8 of {len(top)} {top[:8].sum():.1%}"
+            f"layer {index}: busiest {top[0]:.1%}, busiest 8 of {len(top)} {top[:8].sum():.1%}"
             f" (uniform {8 / len(top):.1%}), idlest {top[-1]:.2%}"
         )
     topics = sorted(one)
@@ -166,7 +164,9 @@ def measure(model: DemoModel, tokenizer: Tokenizer) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("action", nargs="?", default="train", choices=("train", "export", "measure"))
+    parser.add_argument(
+        "action", nargs="?", default="train", choices=("train", "export", "measure")
+    )
     parser.add_argument("--checkpoint", type=Path, default=WORK / "checkpoint.pt")
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--threads", type=int, default=2)

@@ -139,10 +139,8 @@ def rope(x: Tensor, positions: Tensor, inv_freq: Tensor, style: RopeStyle) -> No
     (half,) = _shaped("inv_freq", inv_freq, (None,), torch.float64)
     if 2 * half > head_dim:
         raise ShapeError(f"inv_freq: {half} pairs do not fit heads of {head_dim}")
-    _native.rope(
-        *(x.data_ptr(), positions.data_ptr(), inv_freq.data_ptr()),
-        *(tokens, heads, head_dim, half, style is RopeStyle.NEOX),
-    )
+    addresses = x.data_ptr(), positions.data_ptr(), inv_freq.data_ptr()
+    _native.rope(*addresses, tokens, heads, head_dim, half, style is RopeStyle.NEOX)
 
 
 def swiglu(gate: Tensor, up: Tensor) -> Tensor:

@@ -53,9 +53,7 @@ GREETING_ANSWERS = (
     "Good to meet you. Ask me about the sea, the stars or a garden.|"
     "Hello! I can tell you a story, if you like."
 ).split("|")
-WHO = (
-    "Who are you?|What are you?|What is your name?|who are you|Are you a person?|Introduce yourself."
-).split("|")
+WHO = ("Who are you?|What are you?|What is your name?|who are you|Are you a person?").split("|")
 WHO_ANSWERS = (
     "I am the Lamina demo model, a very small language model. I like to talk about the sea, the "
     "stars, gardens and music.|I am a small mixture of experts, trained to show how Lamina works.|"
@@ -163,8 +161,9 @@ def about(rng: random.Random) -> Conversation:
 
 def story(rng: random.Random) -> Conversation:
     hero, helper = rng.choice(words(tables.STORY_HEROES)), rng.choice(words(tables.STORY_HELPERS))
-    adjective, place = rng.choice(words(tables.STORY_ADJECTIVES)), rng.choice(
-        words(tables.STORY_PLACES)
+    adjective, place = (
+        rng.choice(words(tables.STORY_ADJECTIVES)),
+        rng.choice(words(tables.STORY_PLACES)),
     )
     problem, deed, end = rng.choice(rows(tables.STORY_PROBLEMS)).format(helper=helper).split(" | ")
     opening = rng.choice(
@@ -176,9 +175,7 @@ def story(rng: random.Random) -> Conversation:
     )
     when = rng.choice(["One day", "One evening", "One cold morning", "In the spring"])
     ending = rng.choice(rows(tables.STORY_ENDINGS)).format(hero=hero)
-    text = (
-        f"{opening} {when} the {hero} {problem}. So the {hero} {deed}, and {end}. {ending}"
-    )
+    text = f"{opening} {when} the {hero} {problem}. So the {hero} {deed}, and {end}. {ending}"
     text = with_articles(text)
     question = rng.choice(
         [
@@ -278,7 +275,9 @@ def spanish(rng: random.Random) -> Conversation:
 
 
 def small_talk(rng: random.Random) -> Conversation:
-    asks, answers = rng.choice([(GREETINGS, GREETING_ANSWERS), (WHO, WHO_ANSWERS), (CAN, CAN_ANSWERS)])
+    asks, answers = rng.choice(
+        [(GREETINGS, GREETING_ANSWERS), (WHO, WHO_ANSWERS), (CAN, CAN_ANSWERS)]
+    )
     return Conversation("talk", (("user", rng.choice(asks)), ("assistant", rng.choice(answers))))
 
 

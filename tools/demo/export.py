@@ -78,9 +78,7 @@ def _tensors(model: DemoModel) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().float() for name, tensor in named.items()}
 
 
-def _source(
-    name: str, tensor: torch.Tensor, recipe: Callable[[str], GGMLType]
-) -> TensorSource:
+def _source(name: str, tensor: torch.Tensor, recipe: Callable[[str], GGMLType]) -> TensorSource:
     plain = tensor.dim() == 1 or "ffn_gate_inp" in name
     type = GGMLType.F32 if plain else recipe(name)
     values = tensor.contiguous().numpy()
@@ -98,7 +96,7 @@ def _encode(values: NDArray[np.float32], type: GGMLType) -> NDArray[np.generic]:
     if type is GGMLType.F16:
         return values.astype(np.float16)
     rows = values.reshape(-1, values.shape[-1])
-    out: NDArray[np.generic] = np.frombuffer(libgguf.quantize_rows(rows, type.name), np.uint8)
+    out: NDArray[np.generic] = libgguf.quantize_rows(rows, int(type)).reshape(-1)
     assert out.size == len(rows) * row_bytes(type, rows.shape[1])
     return out
 

@@ -220,8 +220,12 @@ had a friend who was ill | brought soup from the {helper} | the friend was well 
 dreamed of the sea | followed the river with the {helper} | at last they stood on the beach
 broke the {helper}'s window | told the truth | the {helper} laughed, and they mended it together
 """
-STORY_HEROES = "fox, rabbit, bear, girl, boy, cat, dog, owl, horse, hedgehog, sailor, baker, little star"
-STORY_HELPERS = "owl, miller, fisherman, teacher, horse, blacksmith, gardener, grandmother, shepherd"
+STORY_HEROES = (
+    "fox, rabbit, bear, girl, boy, cat, dog, owl, horse, hedgehog, sailor, baker, little star"
+)
+STORY_HELPERS = (
+    "owl, miller, fisherman, teacher, horse, blacksmith, gardener, grandmother, shepherd"
+)
 STORY_ADJECTIVES = "small, brave, curious, quiet, young, clever, gentle, lonely, cheerful"
 STORY_PLACES = (
     "at the edge of a forest, in a village by the river, near the sea, on a hill, in an old mill, "

@@ -433,8 +433,8 @@ struct Block<MXFP4> : Format<32, 17, false, false> {
         std::memcpy(&scale, &bits, 4);
         uniform(*c, scale);
         for (int j = 0; j < 16; ++j) {
-            c->q[j] = kValuesMXFP4[b[1 + j] & 15];
-            c->q[j + 16] = kValuesMXFP4[b[1 + j] >> 4];
+            c->q[j] = kValuesFP4[b[1 + j] & 15];
+            c->q[j + 16] = kValuesFP4[b[1 + j] >> 4];
         }
     }
 };
@@ -458,8 +458,8 @@ struct Block<NVFP4> : Format<64, 36, true, false> {
             chunk.scale[part % 2] = half_ue4m3(b[part]);
             chunk.min[part % 2] = 0.0f;
             for (int j = 0; j < 8; ++j) {
-                out[j] = kValuesMXFP4[q[j] & 15];
-                out[j + 8] = kValuesMXFP4[q[j] >> 4];
+                out[j] = kValuesFP4[q[j] & 15];
+                out[j + 8] = kValuesFP4[q[j] >> 4];
             }
         }
     }
