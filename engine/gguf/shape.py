@@ -1,7 +1,7 @@
 """What a model is: its sizes from metadata, checked against the tensors that are there.
 
-`model_shape(model)` is called once when a model is loaded or inspected, and refuses by name whatever
-cannot be right. A new architecture adds a reader to `ARCHITECTURES`.
+`model_shape(model)` is called once when a model is loaded and refuses by name whatever cannot be
+right. A new architecture adds a reader to `ARCHITECTURES`.
 """
 
 from __future__ import annotations

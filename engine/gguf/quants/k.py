@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.gguf.quants.fields import Bytes, Floats, floats, half, words
+from engine.gguf.quants.fields import Bytes, Floats, bits, floats, half, words
 
 PAIRS = np.arange(0, 8, 2).reshape(1, 1, 4, 1)
 
 
 def _two_bits(codes: Bytes) -> NDArray[np.int64]:
     """(n, 64) -> (n, 256): of each 32 bytes first all lowest pairs of bits, then the next."""
-    quarters = codes.reshape(-1, 2, 1, 32).astype(np.int64) >> PAIRS & 3
-    return quarters.reshape(len(codes), 256)
+    quarters = bits(codes.reshape(-1, 2, 32).astype(np.int64), np.arange(0, 8, 2), 3)
+    return quarters.transpose(0, 1, 3, 2).reshape(len(codes), 256)
 
 
 def _halves_of_64(codes: Bytes) -> NDArray[np.int64]:

@@ -1,0 +1,84 @@
+"""The one door to routed experts.
+
+A model layer routes its tokens and then calls `ExpertStore.compute(layer, …)`; it never sees where
+an expert's bytes lie. Today there is one store, `MappedExperts`, which computes every expert on
+the CPU where it lies in the mapped file. Tiers come in behind this door: a store that finds an
+expert in a device slot, in host memory or on disk, and splits a call, has the same `compute`.
+
+What the door promises, and tiers must keep: a token's result has the same bits wherever its experts
+lie and whoever shares the step; `compute` returns when the sum is ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from torch import Tensor
+
+from engine.kernels import ops
+from engine.kernels.ops import Activations, QuantMatrix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerExperts:
+    """The expert stacks of one layer: gate and up (ff, hidden), down (hidden, ff) per expert."""
+
+    gate: QuantMatrix
+    up: QuantMatrix
+    down: QuantMatrix
+
+    @property
+    def num_experts(self) -> int:
+        return self.gate.num_experts
+
+    @property
+    def bytes_per_expert(self) -> int:
+        total = self.gate.num_bytes + self.up.num_bytes + self.down.num_bytes
+        return total // self.num_experts
+
+
+@dataclass(slots=True)
+class ExpertUse:
+    """What the calls since the last `take_use` needed, for the step's statistics."""
+
+    layers: int = 0
+    unique_experts: int = 0  # summed over layers
+    bytes_read: int = 0
+
+
+class ExpertStore(Protocol):
+    """Computes the routed experts of any layer."""
+
+    def compute(self, layer: int, x: Tensor, ids: Tensor, weights: Tensor) -> Tensor:
+        """x (tokens, hidden), ids (tokens, k) int32, weights (tokens, k) -> (tokens, hidden)."""
+        ...
+
+    def take_use(self) -> ExpertUse:
+        """What was used since the last call; starts counting anew."""
+        ...
+
+
+class MappedExperts:
+    """Every expert is computed on the CPU from the mapped file; the page cache is the only tier."""
+
+    def __init__(self, layers: Sequence[LayerExperts], activations: Activations) -> None:
+        self._layers = layers
+        self._activations = activations
+        self._use = ExpertUse()
+
+    def compute(self, layer: int, x: Tensor, ids: Tensor, weights: Tensor) -> Tensor:
+        experts = self._layers[layer]
+        unique = int(np.unique(ids.numpy()).size)
+        self._use.layers += 1
+        self._use.unique_experts += unique
+        self._use.bytes_read += unique * experts.bytes_per_expert
+        return ops.expert_ffn(
+            *(x, experts.gate, experts.up, experts.down, ids, weights, self._activations)
+        )
+
+    def take_use(self) -> ExpertUse:
+        use, self._use = self._use, ExpertUse()
+        return use

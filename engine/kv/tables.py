@@ -1,0 +1,61 @@
+"""The places of a step's tokens: page tables, positions and slots, as tensors.
+
+Built once per step by `engine.step`, then used by every layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.kernels.ops import PagedTokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Consecutive new positions of one sequence and the pages they may use."""
+
+    pages: Sequence[int]
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPlaces:
+    """Where a step's tokens are read and written.
+
+    paged  what attention reads: page tables, sequence and position of each token
+    slots  (tokens,) int64, where each token's key and value go: page * page_tokens + offset
+    """
+
+    paged: PagedTokens
+    slots: Tensor
+
+    @property
+    def positions(self) -> Tensor:
+        return self.paged.positions
+
+
+def places(spans: Sequence[Span], page_tokens: int) -> StepPlaces:
+    """Lay out the tokens of all spans one after another."""
+    pages_max = max(len(span.pages) for span in spans)
+    table = np.zeros((len(spans), pages_max), np.int32)
+    positions, sequence, slots = [], [], []
+    for row, span in enumerate(spans):
+        table[row, : len(span.pages)] = span.pages
+        at = np.arange(span.first, span.first + span.count, dtype=np.int64)
+        positions.append(at)
+        sequence.append(np.full(span.count, row))
+        slots.append(table[row, at // page_tokens] * np.int64(page_tokens) + at % page_tokens)
+    return StepPlaces(
+        paged=PagedTokens(
+            page_table=torch.from_numpy(table),
+            sequence=torch.from_numpy(np.concatenate(sequence).astype(np.int32)),
+            positions=torch.from_numpy(np.concatenate(positions).astype(np.int32)),
+        ),
+        slots=torch.from_numpy(np.concatenate(slots)),
+    )

@@ -1,0 +1,46 @@
+"""Grouped-query attention over KV pages, with optional norms on queries and keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from engine.kernels import ops
+from engine.kernels.ops import RopeStyle
+from engine.kv.pool import KVPool
+from engine.kv.tables import StepPlaces
+from engine.model.layers import Linear, RMSNorm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attention:
+    """One layer's attention; x (tokens, hidden) -> (tokens, hidden)."""
+
+    layer: int
+    q: Linear
+    k: Linear
+    v: Linear
+    out: Linear
+    q_norm: RMSNorm | None
+    k_norm: RMSNorm | None
+    heads: int
+    kv_heads: int
+    head_dim: int
+    inv_freq: Tensor  # (rope_dims / 2,) float64
+    style: RopeStyle
+
+    def __call__(self, x: Tensor, places: StepPlaces, pool: KVPool) -> Tensor:
+        tokens = x.shape[0]
+        q = self.q(x).view(tokens, self.heads, self.head_dim)
+        k = self.k(x).view(tokens, self.kv_heads, self.head_dim)
+        v = self.v(x).view(tokens, self.kv_heads, self.head_dim)
+        if self.q_norm is not None and self.k_norm is not None:
+            q, k = self.q_norm(q), self.k_norm(k)
+        ops.rope(q, places.positions, self.inv_freq, self.style)
+        ops.rope(k, places.positions, self.inv_freq, self.style)
+        keys, values = pool.keys[self.layer], pool.values[self.layer]
+        ops.store_kv(k, keys, places.slots)
+        ops.store_kv(v, values, places.slots)
+        mixed = ops.attention(q, keys, values, places.paged, scale=self.head_dim**-0.5)
+        return self.out(mixed.view(tokens, self.heads * self.head_dim))

@@ -1,0 +1,95 @@
+"""Architecture `llama`: RMSNorm, grouped-query attention, SwiGLU; dense.
+
+Rotary positions turn neighbouring dimensions: GGUF files of this family hold query and key rows in
+that order. Source: LlamaForCausalLM in transformers 5.24; convert_hf_to_gguf.py (permute).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from engine.experts.store import ExpertStore
+from engine.gguf.shape import ModelShape
+from engine.kernels import ops
+from engine.kernels.ops import Activations, QuantMatrix, RopeStyle
+from engine.kv.pool import KVPool
+from engine.kv.tables import StepPlaces
+from engine.model.attention import Attention
+from engine.model.layers import DenseFFN, Linear, RMSNorm, inverse_frequencies
+from engine.model.loader import Weights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layer:
+    attn_norm: RMSNorm
+    attention: Attention
+    ffn_norm: RMSNorm
+    ffn: DenseFFN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Llama:
+    """A dense decoder."""
+
+    embedding: QuantMatrix
+    layers: Sequence[_Layer]
+    norm: RMSNorm
+    head: Linear
+    experts: ExpertStore | None = None
+
+    @classmethod
+    def build(cls, shape: ModelShape, weights: Weights, activations: Activations) -> Llama:
+        """Parameters are views of the mapped file."""
+        inv_freq = inverse_frequencies(shape, weights)
+
+        def linear(name: str) -> Linear:
+            return Linear(weights.matrix(name), activations)
+
+        def norm(name: str) -> RMSNorm:
+            return RMSNorm(weights.vector(name), shape.rms_eps)
+
+        def layer(index: int) -> _Layer:
+            blk = f"blk.{index}"
+            return _Layer(
+                attn_norm=norm(f"{blk}.attn_norm"),
+                attention=Attention(
+                    layer=index,
+                    q=linear(f"{blk}.attn_q"),
+                    k=linear(f"{blk}.attn_k"),
+                    v=linear(f"{blk}.attn_v"),
+                    out=linear(f"{blk}.attn_output"),
+                    q_norm=None,
+                    k_norm=None,
+                    heads=shape.heads,
+                    kv_heads=shape.kv_heads,
+                    head_dim=shape.head_dim,
+                    inv_freq=inv_freq,
+                    style=RopeStyle.NORM,
+                ),
+                ffn_norm=norm(f"{blk}.ffn_norm"),
+                ffn=DenseFFN(
+                    linear(f"{blk}.ffn_gate"), linear(f"{blk}.ffn_up"), linear(f"{blk}.ffn_down")
+                ),
+            )
+
+        return cls(
+            embedding=weights.matrix("token_embd"),
+            layers=[layer(index) for index in range(shape.layers)],
+            norm=norm("output_norm"),
+            head=linear("token_embd" if shape.tied_output else "output"),
+        )
+
+    def forward(self, ids: Tensor, places: StepPlaces, pool: KVPool) -> Tensor:
+        """ids (tokens,) int64 -> (tokens, hidden), after the last layer, before the final norm."""
+        x = ops.embedding(ids, self.embedding)
+        for layer in self.layers:
+            x = x + layer.attention(layer.attn_norm(x), places, pool)
+            x = x + layer.ffn(layer.ffn_norm(x))
+        return x
+
+    def logits(self, x: Tensor) -> Tensor:
+        """x (rows, hidden) -> (rows, vocab)."""
+        return self.head(self.norm(x))
