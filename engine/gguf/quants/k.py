@@ -18,8 +18,8 @@ def _two_bits(codes: Bytes) -> NDArray[np.int64]:
 
 def _halves_of_64(codes: Bytes) -> NDArray[np.int64]:
     """(n, 128) -> (n, 256): of each 32 bytes first the low nibbles, then the high."""
-    shifts = np.array([0, 4]).reshape(1, 1, 2, 1)
-    return (codes.reshape(-1, 4, 1, 32).astype(np.int64) >> shifts & 15).reshape(len(codes), 256)
+    halves = bits(codes.reshape(-1, 4, 32).astype(np.int64), np.array([0, 4]), 15)
+    return halves.transpose(0, 1, 3, 2).reshape(len(codes), 256)
 
 
 def _spread(values: Floats, count: int) -> Floats:
