@@ -1,121 +1,166 @@
-"""Messages to prompt text, by the chat template that a model's file carries.
+"""Messages to the text that a model was trained on, by the chat template in its file.
 
-A template is a program by whoever made the file: it runs in jinja2's sandbox, with bounded output.
-The rendered prompt is tokenised with control tokens parsed, because the template spells its turns
-with them; so a user who types `<|im_end|>` ends a turn, here as in every server of the field.
-Source: apply_chat_template in transformers 5.24 for the names that templates expect.
+Used by the gateway and `lamina generate`. A file without a template has no `ChatTemplate`: callers
+refuse chat requests and say so; no other model's template is put in its place.
+
+The rendered text is encoded with `parse_special=True`, because templates write their turn markers
+as text. So does the field (llama.cpp, vLLM, Transformers), with the same consequence: a user who
+types <|im_end|> ends their own turn and may forge another. That reaches no one else's conversation;
+an application that puts untrusted text into messages must strip the markers (`special_ids`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NoReturn
 
-import jinja2
-from jinja2.exceptions import SecurityError, TemplateError, TemplateSyntaxError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2 import Template, TemplateError, TemplateSyntaxError
 
 from engine.errors import PromptError, TextError
+from engine.text.sandbox import ChatEnvironment, Limits
 from engine.text.tokenizer import Tokenizer
 
 KEY = "tokenizer.chat_template"
-OUTPUT_CHARACTERS_MAX = 32 << 20
-Message = Mapping[str, Any]
+SOURCE_CHARS_MAX = 1 << 20
+# What a template's own expressions can raise on messages it was not written for.
+_RENDER_ERRORS = (
+    *(TemplateError, ArithmeticError, AttributeError, LookupError),
+    *(RecursionError, TypeError, ValueError),
+)
 
 
 class ChatTemplate:
-    """A compiled template. Safe to use from several threads."""
+    """One compiled template. `render` may be called from several threads."""
 
-    def __init__(self, source: str, *, bos_token: str = "", eos_token: str = "") -> None:
-        """Raises TextError when the template does not compile."""
-        environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-        )
-        environment.filters["tojson"] = _tojson
-        environment.globals["raise_exception"] = _raise_exception
-        environment.globals["strftime_now"] = _strftime_now
-        environment.globals["bos_token"] = bos_token
-        environment.globals["eos_token"] = eos_token
-        try:
-            self._template = environment.from_string(source)
-        except TemplateSyntaxError as error:
-            raise TextError(f"chat template, line {error.lineno}: {error.message}") from None
+    def __init__(
+        self,
+        source: str,
+        *,
+        bos_token: str = "",
+        eos_token: str = "",
+        limits: Limits | None = None,
+        now: Callable[[], datetime] = datetime.now,
+    ) -> None:
+        """Raises TextError for a template that does not compile."""
+        self.source = source
+        self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
+        self._environment = ChatEnvironment(limits or Limits(), now)
+        self._template = _compiled(self._environment, source)
 
     @classmethod
     def from_metadata(
         cls, metadata: Mapping[str, object], tokenizer: Tokenizer
     ) -> ChatTemplate | None:
-        """The template of a file, or None when it has none."""
+        """The file's template, or None if it has none. Raises TextError."""
         source = metadata.get(KEY)
         if source is None:
             return None
         if not isinstance(source, str):
-            raise TextError(f"metadata {KEY} is not a string")
-        bos, eos = (
-            tokenizer.token_text(id) if id is not None else ""
-            for id in (tokenizer.bos_id, tokenizer.eos_id)
+            raise TextError(f"{KEY} is {source!r}, not a string")
+        return cls(
+            source,
+            bos_token=_text_of(tokenizer, tokenizer.bos_id),
+            eos_token=_text_of(tokenizer, tokenizer.eos_id),
         )
-        return cls(source, bos_token=bos, eos_token=eos)
 
     def render(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[Mapping[str, object]],
         *,
         add_generation_prompt: bool = True,
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        **variables: Any,
+        tools: Sequence[Mapping[str, object]] | None = None,
+        **arguments: object,
     ) -> str:
-        """The prompt. `variables` are the template's own switches, such as enable_thinking.
+        """The prompt. `arguments` are the template's own switches, such as enable_thinking.
 
-        Raises PromptError when the template refuses the messages.
+        Raises PromptError if the template refuses the messages or cannot be rendered with them.
         """
-        turns = [_with_plain_content(message) for message in messages]
-        arguments = {"tools": tools, **variables} if tools else variables
-        pieces: list[str] = []
-        length = 0
+        variables: dict[str, object] = {
+            **arguments,
+            **self._tokens,
+            "messages": [_plain(message, index) for index, message in enumerate(messages)],
+            "add_generation_prompt": add_generation_prompt,
+            "tools": None if tools is None else list(tools),
+            "range": self._environment.counted_range(),
+        }
         try:
-            for piece in self._template.generate(
-                messages=turns, add_generation_prompt=add_generation_prompt, **arguments
-            ):
-                length += len(piece)
-                if length > OUTPUT_CHARACTERS_MAX:
-                    raise PromptError("the chat template's output is too long")
-                pieces.append(piece)
-        except SecurityError as error:
-            raise TextError(f"chat template: {error}") from None
-        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
-            # Whatever a template does with messages it did not expect, the messages are to blame.
-            raise PromptError(f"the chat template refuses these messages: {error}") from None
-        except (OverflowError, RecursionError, MemoryError) as error:
-            raise TextError(f"chat template: {type(error).__name__}") from None
-        return "".join(pieces)
+            return "".join(self._written(self._template.generate(variables)))
+        except _RENDER_ERRORS as error:
+            reason = str(error) or type(error).__name__
+            raise PromptError(f"the chat template refuses these messages: {reason}") from error
+
+    def _written(self, pieces: Iterator[str]) -> Iterator[str]:
+        """Pass the output on, up to its limit."""
+        left = self._environment.limits.output_chars_max
+        for piece in pieces:
+            left -= len(piece)
+            if left < 0:
+                raise PromptError(
+                    "the chat template writes more than"
+                    f" {self._environment.limits.output_chars_max} characters"
+                )
+            yield piece
 
 
-def _with_plain_content(message: Message) -> dict[str, Any]:
-    """Text parts joined to one string; templates of text models expect no list."""
-    content = message.get("content")
-    if not isinstance(content, list):
-        return dict(message)
+def _compiled(environment: ChatEnvironment, source: str) -> Template:
+    if len(source) > SOURCE_CHARS_MAX:
+        raise TextError(f"{KEY} has {len(source)} characters, more than {SOURCE_CHARS_MAX}")
+    try:
+        return environment.from_string(source)
+    except TemplateSyntaxError as error:
+        raise TextError(f"{KEY} line {error.lineno}: {error.message}") from None
+    except (TemplateError, RecursionError, SyntaxError, ValueError, OverflowError) as error:
+        raise TextError(f"{KEY} cannot be compiled: {error}") from None
+
+
+def _text_of(tokenizer: Tokenizer, id: int | None) -> str:
+    return "" if id is None else tokenizer.token_text(id)
+
+
+def _plain(message: Mapping[str, object], index: int) -> dict[str, object]:
+    """A message as templates expect it: content as one text, tool arguments as objects."""
+    if not isinstance(message.get("role"), str):
+        raise PromptError(f"message {index} has no role")
+    plain = dict(message)
+    if "content" in message:
+        plain["content"] = _content(message["content"], index)
+    calls = message.get("tool_calls")
+    if isinstance(calls, list | tuple):
+        plain["tool_calls"] = [_tool_call(call, index) for call in calls]
+    return plain
+
+
+def _content(content: object, index: int) -> str | None:
+    if content is None or isinstance(content, str):
+        return content
+    if not isinstance(content, list | tuple):
+        raise PromptError(f"the content of message {index} is neither text nor a list of parts")
     texts = []
     for part in content:
-        kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
-        if kind != "text" or not isinstance(part.get("text"), str):
-            raise PromptError(f"content part of type {kind!r}: this model reads text only")
-        texts.append(part["text"])
-    return {**message, "content": "\n".join(texts)}
+        kind = part.get("type") if isinstance(part, Mapping) else None
+        if kind != "text":
+            raise PromptError(
+                f"message {index} has a part of type {kind!r}; this server takes text only"
+            )
+        text = part.get("text")
+        if not isinstance(text, str):
+            raise PromptError(f"message {index} has a text part without text")
+        texts.append(text)
+    return "\n".join(texts)
 
 
-def _tojson(value: object, **options: Any) -> str:
-    """Plain JSON, without the HTML escapes of jinja2's own filter."""
-    options.setdefault("ensure_ascii", False)
-    return json.dumps(value, **options)
-
-
-def _raise_exception(message: str) -> NoReturn:
-    raise jinja2.TemplateError(message)
-
-
-def _strftime_now(format: str) -> str:
-    return datetime.now().astimezone().strftime(format)
+def _tool_call(call: object, index: int) -> object:
+    """Clients send arguments as JSON text; templates list them one by one."""
+    if not isinstance(call, Mapping) or not isinstance(call.get("function"), Mapping):
+        raise PromptError(f"message {index} has a tool call without a function")
+    function = dict(call["function"])
+    arguments = function.get("arguments")
+    if isinstance(arguments, str):
+        try:
+            function["arguments"] = json.loads(arguments or "{}")
+        except ValueError:
+            raise PromptError(
+                f"message {index} has a tool call whose arguments are not JSON"
+            ) from None
+    return {**call, "function": function}

@@ -1,7 +1,7 @@
-"""Token ids to text as they come, emitting only what is final.
+"""Tokens to text as they come, one sequence at a time.
 
-One per stream, in the gateway. Held back are the bytes of a character that is not complete yet, and
-text that may turn out to be the beginning of a stop string.
+Owned by whoever streams one answer. What comes out is final: never half a character, never part of
+a text that may still become a stop string. The pieces of any tokens, joined, are `decode` of all.
 """
 
 from __future__ import annotations
@@ -9,53 +9,42 @@ from __future__ import annotations
 import codecs
 from collections.abc import Sequence
 
+from engine.text.stop_strings import StopMatcher
 from engine.text.tokenizer import Tokenizer
+
+_UTF8 = codecs.getincrementaldecoder("utf-8")
 
 
 class Detokenizer:
-    """`push` each token, then `finish`; together they give what `Tokenizer.decode` gives."""
+    """The text of one sequence. `stopped` is the stop string that ended it, if one did."""
 
     def __init__(
         self, tokenizer: Tokenizer, *, stop: Sequence[str] = (), skip_special: bool = True
     ) -> None:
-        if any(not text for text in stop):
-            raise ValueError("an empty stop string")
+        """Raises PromptError for an empty stop string."""
         self._tokenizer = tokenizer
-        self._stop = tuple(stop)
-        self._skipped = tokenizer.special_ids if skip_special else frozenset()
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._held = ""
-        self.stopped: str | None = None  # the stop string that ended the text
+        self._skipped = tokenizer.special_ids if skip_special else frozenset[int]()
+        self._characters = _UTF8(errors="replace")
+        self._matcher = StopMatcher(stop)
+        self._finished = False
 
-    def push(self, token_id: int) -> str:
-        """Text that is final now; empty after a stop string was found."""
-        if token_id in self._skipped:
-            return ""
-        return self._emit(self._decoder.decode(self._tokenizer.token_bytes(token_id)))
+    @property
+    def stopped(self) -> str | None:
+        """The stop string that was found. Only the text before it is given out."""
+        return self._matcher.matched
+
+    def text_bytes(self, id: int) -> bytes:
+        """The bytes that a token adds to the text: none for a skipped special token."""
+        return b"" if id in self._skipped else self._tokenizer.token_bytes(id)
+
+    def push(self, id: int) -> str:
+        """Add a token; the text that is final now. Raises PromptError for an unknown id."""
+        assert not self._finished, "a token after the end of the text"
+        return self._matcher.push(self._characters.decode(self.text_bytes(id)))
 
     def finish(self) -> str:
-        """What was held back; half a character becomes U+FFFD."""
-        text = self._emit(self._decoder.decode(b"", final=True))
-        held, self._held = self._held, ""
-        return text + held
-
-    def _emit(self, text: str) -> str:
-        if self.stopped is not None:
-            return ""
-        held = self._held + text
-        found = [(at, stop) for stop in self._stop if (at := held.find(stop)) >= 0]
-        if found:
-            at, self.stopped = min(found, key=lambda pair: pair[0])
-            self._held = ""
-            return held[:at]
-        keep = self._possible_stop(held)
-        self._held = held[len(held) - keep :]
-        return held[: len(held) - keep]
-
-    def _possible_stop(self, text: str) -> int:
-        """Length of the longest end of `text` that begins a stop string."""
-        longest = max((len(stop) for stop in self._stop), default=1) - 1
-        for length in range(min(longest, len(text)), 0, -1):
-            if any(stop.startswith(text[-length:]) for stop in self._stop):
-                return length
-        return 0
+        """The rest of the text; half a character at its end becomes U+FFFD."""
+        assert not self._finished, "the text has been finished before"
+        self._finished = True
+        rest = self._characters.decode(b"", final=True)
+        return self._matcher.push(rest) + self._matcher.finish()

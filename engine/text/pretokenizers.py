@@ -1,60 +1,93 @@
-"""How text is cut into words before byte-pair merging, by the name a GGUF file gives.
+"""How text is cut into words before byte-pair merging, one entry per `tokenizer.ggml.pre`.
 
-Each name has a list of steps, applied one after the other; a step isolates what its expression
-matches. The expressions are part of the vocabularies' definition.
-Source: tokenizer.json of GPT-2, Llama 3, Qwen2, Qwen3.5, SmolLM and DeepSeek-V3; the names are those
-of llama.cpp b11549 (tokenizer.ggml.pre).
+Owned by `tokenizer.py`. A model learned its merges inside these cuts: with other cuts the same text
+becomes other tokens and the answers get worse without any error, so an unknown name is refused.
+Patterns are in Oniguruma's syntax, in which these models' own tokenizer.json files state them.
+Source: tokenizer.json of Qwen2.5, Qwen3.5, Llama 3, DeepSeek-V3, SmolLM2 and GPT-2; the names and
+aliases, `ignore_merges` and the default of `add_bos_token` as llama.cpp's src/llama-vocab.cpp.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from dataclasses import dataclass
 
 from tokenizers import Regex, pre_tokenizers
 
-CONTRACTION = r"'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]"
-SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
-GPT2 = (r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",)
-LLAMA3 = (
-    rf"(?:{CONTRACTION})|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{{1,3}}"
-    rf"| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{SPACES}",
-)
+from engine.errors import TextError
+
+_CONTRACTIONS = "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
+_SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+
 QWEN2 = (
-    rf"(?:{CONTRACTION})|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}"
-    rf"| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{SPACES}",
+    rf"{_CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}"
+    rf"| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}"
 )
-QWEN35 = (  # marks go with letters
-    rf"(?:{CONTRACTION})|[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}\p{{M}}]+|\p{{N}}"
-    rf"| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*|{SPACES}",
+QWEN35 = (  # combining marks belong to words
+    rf"{_CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}\p{{M}}]+|\p{{N}}"
+    rf"| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*|{_SPACES}"
 )
-DEEPSEEK_V3 = (
+LLAMA3 = QWEN2.replace(r"|\p{N}|", r"|\p{N}{1,3}|")  # digits in threes
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+DIGIT = r"\p{N}"
+DEEPSEEK3 = (  # three passes: each cuts the pieces that the last one left
     r"\p{N}{1,3}",
-    r"[一-龥぀-ゟ゠-ヿ]+",
-    r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
-    r"| ?[\p{P}\p{S}]+[\r\n]*|" + SPACES,
+    r"[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",  # Chinese, hiragana, katakana
+    "|".join(
+        (
+            r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+",
+            r"[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+",
+            r" ?[\p{P}\p{S}]+[\r\n]*",
+            _SPACES,
+        )
+    ),
 )
-SMOLLM = (r"\p{N}", *GPT2)  # digits one by one
-
-STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "gpt-2": GPT2,
-        "llama-bpe": LLAMA3,
-        "llama3": LLAMA3,
-        "llama-v3": LLAMA3,
-        "qwen2": QWEN2,
-        "qwen35": QWEN35,
-        "deepseek-v3": DEEPSEEK_V3,
-        "joyai-llm": DEEPSEEK_V3,
-        "smollm": SMOLLM,
-    }
-)
-# Vocabularies whose words are looked up whole before merging.
-IGNORE_MERGES = frozenset({"llama-bpe", "llama3", "llama-v3"})
 
 
-def pre_tokenizer(name: str) -> pre_tokenizers.PreTokenizer:
-    """The steps of a name, then bytes as printable characters. KeyError for an unknown name."""
-    splits = [pre_tokenizers.Split(Regex(step), behavior="isolated") for step in STEPS[name]]
-    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    return pre_tokenizers.Sequence([*splits, to_bytes])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreTokenizer:
+    """Cuts of one family of vocabularies, and what else the family wants."""
+
+    patterns: tuple[str, ...]
+    ignore_merges: bool = False  # a whole word that is a token is not merged from its bytes
+    add_bos: bool = False  # where the file does not say
+
+    def build(self) -> pre_tokenizers.PreTokenizer:
+        """The cuts, then the byte-level alphabet."""
+        cuts = [pre_tokenizers.Split(Regex(each), "isolated") for each in self.patterns]
+        alphabet = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        return pre_tokenizers.Sequence([*cuts, alphabet])
+
+
+_QWEN2 = PreTokenizer(patterns=(QWEN2,))
+_LLAMA3 = PreTokenizer(patterns=(LLAMA3,), ignore_merges=True, add_bos=True)
+_DEEPSEEK3 = PreTokenizer(patterns=DEEPSEEK3)
+_SMOLLM = PreTokenizer(patterns=(DIGIT, GPT2))
+
+PRE_TOKENIZERS = {
+    "qwen2": _QWEN2,
+    "deepseek-r1-qwen": _QWEN2,
+    "megrez": _QWEN2,
+    "qwen35": PreTokenizer(patterns=(QWEN35,)),
+    "llama-bpe": _LLAMA3,
+    "llama3": _LLAMA3,
+    "llama-v3": _LLAMA3,
+    "falcon3": _LLAMA3,
+    "lfm2": _LLAMA3,
+    "glm4": PreTokenizer(patterns=(LLAMA3,), ignore_merges=True),
+    "deepseek-v3": _DEEPSEEK3,
+    "joyai-llm": _DEEPSEEK3,
+    "smollm": _SMOLLM,
+    "starcoder": _SMOLLM,
+    "gpt-2": PreTokenizer(patterns=(GPT2,)),
+}
+
+
+def pre_tokenizer(name: str) -> PreTokenizer:
+    """The pre-tokenizer of that name. Raises TextError naming it and the known ones."""
+    try:
+        return PRE_TOKENIZERS[name]
+    except KeyError:
+        known = ", ".join(sorted(PRE_TOKENIZERS))
+        raise TextError(
+            f"tokenizer.ggml.pre is '{name}', a pre-tokenizer that is not known (known: {known})"
+        ) from None
