@@ -7,6 +7,7 @@ so that the tokens of a stop string are never reported.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from engine.text.detokenizer import Detokenizer
@@ -41,8 +42,8 @@ class Choice:
         self._with_scores = with_scores
         self._num_prompt_tokens = num_prompt_tokens
         self._num_tokens = 0
-        self._pending: list[ScoredToken] = []
-        self._pending_start = 0  # bytes of all tokens before the first pending one
+        self._pending: deque[ScoredToken] = deque()
+        self._pending_start = 0  # bytes of text of all tokens before the first pending one
         self._released = 0  # bytes of text given out
 
     def feed(self, event: scheduler_pb2.SubmitEvent) -> Piece:
@@ -98,6 +99,7 @@ class Choice:
         return ScoredToken(
             token_bytes=self._tokenizer.token_bytes(token.id),
             logprob=token.logprob,
+            num_text_bytes=len(self._detokenizer.text_bytes(token.id)),
             top=tuple(
                 (self._tokenizer.token_bytes(best.token), best.logprob) for best in token.top
             ),
@@ -110,13 +112,11 @@ class Choice:
         can only make a score come earlier than its text.
         """
         self._released += len(text.encode())
-        count = 0
-        while count < len(self._pending) and self._pending_start < self._released:
-            self._pending_start += len(self._pending[count].token_bytes)
-            count += 1
-        released = tuple(self._pending[:count])
-        del self._pending[:count]
-        return released
+        out: list[ScoredToken] = []
+        while self._pending and self._pending_start < self._released:
+            out.append(self._pending.popleft())
+            self._pending_start += out[-1].num_text_bytes
+        return tuple(out)
 
 
 def _reason(finish: scheduler_pb2.Finish) -> FinishReason:

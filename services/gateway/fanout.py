@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from services.common.errors import ServiceError, WorkerLost
+from services.common.errors import WorkerLost
 from services.gateway.choice import Choice
 from services.gateway.pieces import Piece, Usage
 from services.gateway.responses import WholeChoice
@@ -73,10 +73,12 @@ class Fanout:
         """Whether every choice's last piece has been read."""
         return self._num_open == 0
 
-    def fail(self, error: ServiceError) -> None:
-        """End the request with this error, once the pieces that arrived have been read."""
+    def fail(self, error: BaseException) -> None:
+        """Cancel every choice; readers get the pieces that arrived, and then this error."""
         self._failure = self._failure or error
         self._arrived.set()
+        for task in self._tasks:
+            task.cancel()
 
     async def next(self, timeout_seconds: float | None = None) -> Piece | None:
         """The next piece, or None if none came in time. Raises what ended a choice early."""
@@ -122,8 +124,7 @@ class Fanout:
 
     def _notice_end(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._failure = self._failure or error
-            self._arrived.set()
+            self.fail(error)
 
 
 async def collect(fanout: Fanout, see: Callable[[Piece], None]) -> list[WholeChoice]:

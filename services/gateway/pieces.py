@@ -18,6 +18,7 @@ class ScoredToken:
     token_bytes: bytes
     logprob: float  # natural logarithm
     top: tuple[tuple[bytes, float], ...]  # (token bytes, logprob), best first
+    num_text_bytes: int  # what it adds to the text: none for a special token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

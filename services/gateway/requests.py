@@ -194,7 +194,7 @@ def parse_chat(body: bytes) -> ChatCompletionRequest:
             param="max_completion_tokens",
         )
     for key in request.chat_template_kwargs or {}:
-        if key in {"messages", "tools", "add_generation_prompt"}:
+        if key in {"self", "messages", "tools", "add_generation_prompt"}:
             raise BadRequest(
                 f"'chat_template_kwargs' may not set '{key}'.", param=f"chat_template_kwargs.{key}"
             )

@@ -214,7 +214,8 @@ class CompletionReply:
         offsets: list[int] = []
         for score in scores:
             offsets.append(offset)
-            offset += len(score.token_bytes.decode("utf-8", errors="replace"))
+            if score.num_text_bytes:
+                offset += len(score.token_bytes.decode("utf-8", errors="replace"))
         self._offsets[choice] = offset
         return {
             "tokens": texts,

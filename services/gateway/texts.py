@@ -17,7 +17,8 @@ from engine.errors import PromptError
 from engine.text.load import TextSide, load_text
 from engine.text.tokenizer import Tokenizer
 from services.gateway.failures import BadRequest
-from services.gateway.requests import Message, Prompt
+from services.gateway.fields import Prompt
+from services.gateway.requests import Message
 
 THREADS = 2
 INLINE_CHARS_MAX = 4096  # about a millisecond of tokenising; more would stall other streams
@@ -86,12 +87,11 @@ class Texts:
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of a prompt that came as ids."""
-        pieces = b"".join(self.tokenizer.token_bytes(token) for token in tokens)
-        return pieces.decode("utf-8", errors="replace")
+        return self.tokenizer.decode(tokens)
 
     def _encode(self, text: str, *, add_special: bool, param: str) -> list[int]:
         try:
-            return list(self.tokenizer.encode(text, add_special=add_special, parse_special=True))
+            return self.tokenizer.encode(text, add_special=add_special, parse_special=True)
         except PromptError as error:
             raise BadRequest(str(error), param=param) from error
 

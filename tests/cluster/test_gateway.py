@@ -15,9 +15,15 @@ from openai.types.chat import ChatCompletionChunk
 
 from helpers.eventually import eventually
 from helpers.running_gateway import RunningGateway, running_gateway
+from helpers.text_model import write_text_model
 from services.common.errors import WorkerLost
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_text_model(tmp_path_factory.mktemp("model") / "text.gguf")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -13,9 +13,15 @@ import pytest_asyncio
 from openai.types.chat import ChatCompletionChunk
 
 from helpers.running_gateway import RunningGateway, running_gateway
+from helpers.text_model import write_text_model
 from services.common.errors import InvalidRequest, Overloaded, WorkerLost
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_text_model(tmp_path_factory.mktemp("model") / "text.gguf")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -117,6 +123,7 @@ async def test_failure_in_a_stream_is_its_last_event(served: RunningGateway) -> 
 
 
 async def test_failure_in_a_stream_raises_in_the_client(served: RunningGateway) -> None:
+    served.scheduler.script = served.saying("Good day.")
     served.scheduler.hold_after, served.scheduler.failure = 1, WorkerLost("a worker is gone")
     with pytest.raises(openai.APIError, match="a worker is gone"):
         await chat_chunks(served, max_tokens=5)

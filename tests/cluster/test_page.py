@@ -15,6 +15,7 @@ from playwright.async_api import Browser, Page, async_playwright, expect
 
 from helpers.eventually import eventually
 from helpers.running_gateway import RunningGateway, running_gateway
+from helpers.text_model import write_text_model
 from services.common.errors import WorkerLost
 
 CHROMIUM = shutil.which("chromium")
@@ -43,6 +44,11 @@ async def browser() -> AsyncIterator[Browser]:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
         await browser.close()
+
+
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_text_model(tmp_path_factory.mktemp("model") / "text.gguf")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -117,9 +123,11 @@ async def test_page_streams_an_answer(
 async def test_page_stops_an_answer(
     browser: Browser, served: RunningGateway, screen: tuple[int, int]
 ) -> None:
+    served.scheduler.script = served.saying("Good day, and welcome.")
     served.scheduler.hold_after = 5
     async with chat(browser, served, screen) as view:
         await view.ask("Hello?")
+        await view.wait_for_answer("Good")
         await view.page.get_by_role("button", name="Stop").click()
         await view.wait_for_answer("stopped")
         await eventually(lambda: len(served.scheduler.cancelled) == 1)
@@ -149,10 +157,7 @@ async def test_page_sends_the_whole_conversation(browser: Browser, served: Runni
         served.scheduler.script = served.saying("Second answer.")
         await view.ask("Second question")
         await view.wait_for_answer("Second answer.", turn=1)
-        prompt = b"".join(
-            served.tokenizer.token_bytes(token)
-            for token in served.scheduler.requests[1].prompt_tokens
-        ).decode()
+        prompt = served.tokenizer.decode(served.scheduler.requests[1].prompt_tokens)
     texts = ["First question", "First answer.", "Second question"]
     positions = [prompt.index(text) for text in texts]
     assert positions == sorted(positions)

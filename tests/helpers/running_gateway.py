@@ -36,12 +36,12 @@ class RunningGateway:
 
     def ids(self, text: str) -> list[int]:
         """The tokens of plain text."""
-        return list(self.tokenizer.encode(text, add_special=False, parse_special=False))
+        return self.tokenizer.encode(text)
 
     def cycled(self, prompt: Sequence[int], *, seed: int, count: int) -> str:
         """What the fake scheduler makes of a prompt."""
         tokens = [prompt[(seed + i) % len(prompt)] for i in range(count)]
-        return b"".join(self.tokenizer.token_bytes(token) for token in tokens).decode()
+        return self.tokenizer.decode(tokens)
 
     def saying(self, text: str) -> Script:
         """A script for the scheduler: `text` and the model's end token."""

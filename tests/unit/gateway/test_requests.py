@@ -193,7 +193,7 @@ def test_message_image_part_is_refused_by_position() -> None:
 
 
 def test_replayed_assistant_message_is_taken() -> None:
-    replayed = {
+    replayed: dict[str, object] = {
         "role": "assistant",
         "content": "x",
         "refusal": None,

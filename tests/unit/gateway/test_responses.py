@@ -17,7 +17,9 @@ USAGE_BODY = {
     "total_tokens": 7,
     "prompt_tokens_details": {"cached_tokens": 2},
 }
-SCORE = ScoredToken(token_bytes=b"hi", logprob=-0.5, top=((b"hi", -0.5), (b"\xff", -1.5)))
+SCORE = ScoredToken(
+    token_bytes=b"hi", logprob=-0.5, top=((b"hi", -0.5), (b"\xff", -1.5)), num_text_bytes=2
+)
 
 
 def head(*, with_usage: bool = False) -> Head:
