@@ -31,7 +31,7 @@ GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|
 DIGIT = r"\p{N}"
 DEEPSEEK3 = (  # three passes: each cuts the pieces that the last one left
     r"\p{N}{1,3}",
-    r"[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",  # Chinese, hiragana, katakana
+    "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",  # Chinese, hiragana, katakana
     "|".join(
         (
             r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+",

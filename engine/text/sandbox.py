@@ -1,9 +1,9 @@
 """The Jinja environment that chat templates run in: what Transformers offers them, and no more.
 
 Owned by `chat.py`. A template comes with the model file and is code from a stranger. The sandbox
-keeps it from Python's internals and from changing what it is given; `Limits` bounds how much it may
-loop, repeat and write. Within those bounds it can still be slow, and it can grow a text by adding it
-to itself: that is no defence against an author who wants to exhaust the gateway's memory.
+keeps it from Python's internals and from changing what it is given; `Limits` bounds how much it
+may loop, repeat and write. Within those bounds it can still be slow, and it can grow a text by
+adding or padding: no defence against an author who wants to exhaust the gateway's memory.
 Source: Transformers, "Chat templates" guide: extensions, `tojson`, `raise_exception`,
 `strftime_now`; `generation` blocks mark training targets and are rendered as their content.
 """
@@ -49,7 +49,7 @@ class _GenerationBlock(Extension):
 class ChatEnvironment(ImmutableSandboxedEnvironment):
     """Renders templates of model files. Shared by threads: it holds no state of a rendering."""
 
-    intercepted_binops = frozenset({"*", "**", "%"})
+    intercepted_binops = frozenset({"*", "**"})
 
     def __init__(self, limits: Limits, now: Callable[[], datetime]) -> None:
         super().__init__(
@@ -66,11 +66,8 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         """Refuse the operators that make a huge value of two small ones."""
         if operator == "**":
             raise TemplateRuntimeError("'**' is not available in chat templates")
-        if operator == "%" and isinstance(left, str | bytes):
-            raise TemplateRuntimeError("'%' on text is not available in chat templates")
-        if operator == "*":
-            self._check_repeat(left, right)
-            self._check_repeat(right, left)
+        self._check_repeat(left, right)
+        self._check_repeat(right, left)
         return super().call_binop(context, operator, left, right)
 
     def _check_repeat(self, what: Any, count: Any) -> None:

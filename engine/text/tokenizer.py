@@ -75,6 +75,7 @@ class Tokenizer:
         `parse_special` makes control tokens of their text. Raises PromptError for text that the
         vocabulary cannot express.
         """
+        _check_unicode(text)
         ids: list[int] = []
         if add_special and self.add_bos and self.bos_id is not None:
             ids.append(self.bos_id)
@@ -121,14 +122,8 @@ class Tokenizer:
             yield text[start:]
 
     def _encode_words(self, text: str) -> list[int]:
-        try:
-            # The batch call gives the interpreter lock back while it works; the plain one does not.
-            (encoding,) = self._backend.encode_batch_fast([text], add_special_tokens=False)
-        except UnicodeEncodeError as error:
-            position = error.start
-            raise PromptError(
-                f"the text is not valid Unicode: a lone surrogate at character {position}"
-            ) from None
+        # The batch call gives the interpreter lock back while it works; the plain one does not.
+        (encoding,) = self._backend.encode_batch_fast([text], add_special_tokens=False)
         ids: list[int] = encoding.ids
         if self._lacks_bytes:
             self._check_complete(text, ids)
@@ -138,6 +133,14 @@ class Tokenizer:
         """BPE leaves out bytes that the vocabulary lacks; say so instead."""
         if b"".join(map(self._vocabulary.token_bytes, ids)) != text.encode():
             raise PromptError(f"this model's vocabulary has no tokens for some of {text[:40]!r}")
+
+
+def _check_unicode(text: str) -> None:
+    """JSON can spell half a surrogate pair, which is no character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise PromptError(f"the text has a lone surrogate at character {error.start}") from None
 
 
 def _name(metadata: Mapping[str, object], key: str) -> str:
