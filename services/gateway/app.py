@@ -78,8 +78,8 @@ def _add_facts(app: FastAPI, gateway: Gateway) -> None:
 
     @app.get("/v1/models/{name:path}")
     async def model(name: str) -> Response:
-        if name != gateway.config.model_id:
-            raise unknown_model(name, gateway.config.model_id)
+        if name != gateway.model_id:
+            raise unknown_model(name, gateway.model_id)
         return JSONResponse(gateway.model_body())
 
     @app.get("/metrics")

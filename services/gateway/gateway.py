@@ -8,12 +8,13 @@ publish, so answering /health never waits.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 
-from prometheus_client import CollectorRegistry
-
+from services.common import telemetry
 from services.common.errors import Draining, NotReady, Overloaded
 from services.gateway.config import GatewayConfig
 from services.gateway.fanout import Fanout, Job
@@ -30,11 +31,13 @@ class Gateway:
 
     def __init__(self, config: GatewayConfig, scheduler: SchedulerClient) -> None:
         self.config = config
-        self.metrics = Metrics(CollectorRegistry())
+        self.model_id = config.model_id or name_of(config.model)
+        self.metrics = Metrics(telemetry.registry("gateway"))
         self.draining = False
         self._started = int(time.time())
         self._scheduler = scheduler
         self._texts: Texts | None = None
+        self._loading: asyncio.Task[None] | None = None
         self._num_open = 0
         self._fanouts: set[Fanout] = set()
         self._idle = asyncio.Event()
@@ -43,19 +46,24 @@ class Gateway:
     @classmethod
     @asynccontextmanager
     async def open(cls, config: GatewayConfig) -> AsyncIterator[Gateway]:
-        """Connect, and load the text side in the background. See `loading` for its failure."""
+        """Connect to the scheduler and load the text side, both in the background."""
         async with SchedulerClient.open(config.scheduler, config.request_seconds_max) as scheduler:
             gateway = cls(config, scheduler)
-            gateway.loading = asyncio.create_task(gateway._load())
+            loading = asyncio.create_task(gateway._load())
+            gateway._loading = loading
             try:
                 yield gateway
             finally:
-                gateway.loading.cancel()
-                await asyncio.gather(gateway.loading, return_exceptions=True)
+                loading.cancel()
+                await asyncio.gather(loading, return_exceptions=True)
                 if gateway._texts is not None:
                     gateway._texts.close()
 
-    loading: asyncio.Task[None]
+    async def failed(self) -> None:
+        """Never returns; raises EngineError if the model's text side cannot be loaded."""
+        assert self._loading is not None, "the gateway has not been opened"
+        await self._loading
+        await asyncio.Event().wait()
 
     async def _load(self) -> None:
         self._texts = await Texts.load(self.config.model)
@@ -80,7 +88,7 @@ class Gateway:
     def model_body(self) -> dict[str, object]:
         """The model object of /v1/models."""
         body: dict[str, object] = {
-            "id": self.config.model_id,
+            "id": self.model_id,
             "object": "model",
             "created": self._started,
             "owned_by": "lamina",
@@ -131,3 +139,8 @@ class Gateway:
                 fanout.fail(Draining("the server shut down before this answer was complete"))
             return False
         return True
+
+
+def name_of(model: Path) -> str:
+    """A model's name from its file: no folder, no shard number, no suffix."""
+    return re.sub(r"-\d{5}-of-\d{5}$", "", model.name.removesuffix(".gguf"))

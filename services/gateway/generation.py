@@ -43,13 +43,13 @@ class Answer:
         chat = isinstance(request, ChatCompletionRequest)
         self._head = Head.new(
             "chatcmpl" if chat else "cmpl",
-            gateway.config.model_id,
+            gateway.model_id,
             with_usage=request.wants_usage_chunk,
         )
 
     async def respond(self, http: Request) -> Response:
         """The response to send. Raises ApiError, ServiceError, and ClientGone."""
-        served = self._gateway.config.model_id
+        served = self._gateway.model_id
         if self._request.model != served:
             raise unknown_model(self._request.model, served)
         headers = {"X-Request-Id": self._head.id}

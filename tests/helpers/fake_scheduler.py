@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 from itertools import islice
 from typing import Self
 
-
 from services.common import rpc
 from services.common.errors import ServiceError
 from services.pb import common_pb2, scheduler_pb2, scheduler_pb2_grpc
@@ -29,11 +28,12 @@ def cycle(request: scheduler_pb2.SubmitRequest) -> Iterator[int]:
         position += 1
 
 
-class FakeScheduler(scheduler_pb2_grpc.SchedulerServicer):  # type: ignore[misc]
+class FakeScheduler(scheduler_pb2_grpc.SchedulerServicer):
     """Serves Submit and Describe; attributes steer it and record what it saw."""
 
     def __init__(self, *, vocab_size: int, context_tokens_max: int = 4096) -> None:
         self.address = ""
+        self._server: rpc.Server | None = None
         self.vocab_size = vocab_size
         self.context_tokens_max = context_tokens_max
         self.reset()
@@ -57,15 +57,18 @@ class FakeScheduler(scheduler_pb2_grpc.SchedulerServicer):  # type: ignore[misc]
         """Listen on a free loopback port, SERVING."""
         fake = cls(vocab_size=vocab_size, context_tokens_max=context_tokens_max)
         async with rpc.server("127.0.0.1:0") as server:
-            scheduler_pb2_grpc.add_SchedulerServicer_to_server(fake, server.grpc)
+            scheduler_pb2_grpc.add_SchedulerServicer_to_server(  # type: ignore[no-untyped-call]
+                fake, server.grpc
+            )
             await server.start()
             fake.address = f"127.0.0.1:{server.port}"
-            fake._health = server.health
+            fake._server = server
             yield fake
 
     async def set_serving(self, serving: bool) -> None:
         """Change what the health service says."""
-        await self._health.set("", 1 if serving else 2)
+        assert self._server is not None, "the server has not been started"
+        await self._server.set_serving(serving)
 
     async def Describe(
         self, _request: scheduler_pb2.DescribeRequest, _context: object

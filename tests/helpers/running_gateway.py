@@ -32,7 +32,7 @@ class RunningGateway:
     @property
     def model(self) -> str:
         """The name clients ask for."""
-        return self.gateway.config.model_id
+        return self.gateway.model_id
 
     def ids(self, text: str) -> list[int]:
         """The tokens of plain text."""

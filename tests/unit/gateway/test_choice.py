@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from engine.text.tokenizer import Tokenizer
-from helpers.text_model import text_metadata
+from helpers.text_metadata import id_of, tiny_tokenizer
 from services.gateway.choice import Choice
 from services.gateway.pieces import Piece, Usage
 from services.pb import common_pb2, scheduler_pb2
@@ -16,9 +15,9 @@ STOP = scheduler_pb2.FINISH_REASON_STOP
 LENGTH = scheduler_pb2.FINISH_REASON_LENGTH
 
 
-TOKENIZER = Tokenizer.from_metadata(text_metadata())
-(END,) = TOKENIZER.stop_ids
-UNUSED = END + 1  # a special token that ends nothing
+TOKENIZER = tiny_tokenizer()
+END = id_of(TOKENIZER, "<|im_end|>")
+START = id_of(TOKENIZER, "<|im_start|>")  # a special token that ends nothing
 (THE,) = TOKENIZER.encode("the")
 
 
@@ -124,8 +123,8 @@ def test_choice_scores_keep_a_token_that_only_ends_in_a_stop_string() -> None:
 
 
 def test_choice_scores_include_special_tokens_which_have_no_text() -> None:
-    piece = choice(with_scores=True).feed(event([*b"a", UNUSED, *b"b"]))
-    assert (piece.text, scored(piece)) == ("ab", [b"a", b"<|unused|>", b"b"])
+    piece = choice(with_scores=True).feed(event([*b"a", START, *b"b"]))
+    assert (piece.text, scored(piece)) == ("ab", [b"a", b"<|im_start|>", b"b"])
 
 
 def test_choice_scores_of_half_a_character_come_at_the_end() -> None:

@@ -7,17 +7,15 @@ from collections.abc import AsyncGenerator, Callable
 
 import pytest
 
-from engine.text.tokenizer import Tokenizer
 from helpers.eventually import eventually
-from helpers.text_model import text_metadata
+from helpers.text_metadata import tiny_tokenizer
 from services.common.errors import Draining, WorkerLost
 from services.gateway.choice import Choice
 from services.gateway.fanout import PIECES_MAX, Fanout, Job, collect
 from services.gateway.pieces import Piece
 from services.pb import common_pb2, scheduler_pb2
 
-
-TOKENIZER = Tokenizer.from_metadata(text_metadata())  # ids are bytes
+TOKENIZER = tiny_tokenizer()  # ids are bytes
 
 
 class Source:

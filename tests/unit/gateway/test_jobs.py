@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from engine.text.tokenizer import Tokenizer
-from helpers.text_model import text_metadata
+from helpers.text_metadata import tiny_tokenizer
 from services.gateway.failures import BadRequest
 from services.gateway.fanout import Job
 from services.gateway.jobs import make_jobs
@@ -18,7 +17,7 @@ from services.pb import scheduler_pb2
 CONTEXT = 16
 
 
-TOKENIZER = Tokenizer.from_metadata(text_metadata())
+TOKENIZER = tiny_tokenizer()
 VOCABULARY = TOKENIZER.vocab_size
 
 
