@@ -154,6 +154,23 @@ async def test_every_refusal_has_the_openai_shape(
     assert set(reply.json()["error"]) == {"message", "type", "param", "code"}
 
 
+async def test_model_without_a_template_cannot_chat(tmp_path: Path) -> None:
+    model = write_text_model(tmp_path / "base.gguf", template=None)
+    async with running_gateway(model) as base:
+        with pytest.raises(openai.BadRequestError, match="no chat template") as caught:
+            await chat_chunks(base)
+        assert caught.value.param == "messages"
+
+
+async def test_template_refusal_is_a_bad_request(tmp_path: Path) -> None:
+    model = write_text_model(
+        tmp_path / "strict.gguf", template="{{ raise_exception('roles must alternate') }}"
+    )
+    async with running_gateway(model) as strict:
+        with pytest.raises(openai.BadRequestError, match="roles must alternate"):
+            await chat_chunks(strict)
+
+
 # Limits ----------------------------------------------------------------------------------------
 
 
