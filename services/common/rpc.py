@@ -2,7 +2,7 @@
 
 A handler raises a ServiceError; the interceptor turns it into a status and an ErrorDetail in the
 trailing metadata, also after messages were streamed. Anything else a handler raises is logged and
-answered as Internal with an incident id. A client passes the AioRpcError it gets to `service_error`.
+answered as Internal with an incident id. A client passes an AioRpcError to `service_error`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -42,6 +42,7 @@ OPTIONS = [
     ("grpc.so_reuseport", 0),  # two processes on one port is a mistake, not a feature
 ]
 _log = logging.getLogger(__name__)
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 
 @dataclass(slots=True)
@@ -104,14 +105,14 @@ def service_error(error: grpc.aio.AioRpcError) -> ServiceError:
     return Internal(details)
 
 
-class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+class ErrorInterceptor(grpc.aio.ServerInterceptor):
     """Wraps every handler so that what it raises becomes a status."""
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler | None]],
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
         handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler | None:
+    ) -> Handler | None:
         handler = await continuation(handler_call_details)
         if handler is None or handler_call_details.method.startswith("/grpc.health"):
             return handler

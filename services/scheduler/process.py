@@ -1,0 +1,52 @@
+"""A scheduler process from its first socket to its exit code.
+
+Build, listen, ready when a worker is; on SIGTERM refuse new requests, finish the open ones, stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+
+from services.common import lifecycle, rpc, telemetry
+from services.common.clock import RealClock
+from services.common.lifecycle import Exit
+from services.pb.scheduler_pb2_grpc import add_SchedulerServicer_to_server
+from services.scheduler.config import SchedulerConfig
+from services.scheduler.core import Core
+from services.scheduler.driver import Driver
+from services.scheduler.metrics import SchedulerMetrics
+from services.scheduler.server import SchedulerService
+from services.scheduler.worker_link import WorkerLink
+
+_log = logging.getLogger(__name__)
+
+
+async def serve(config: SchedulerConfig) -> int:
+    """Run until told to stop."""
+    async with AsyncExitStack() as stack:
+        registry = telemetry.registry("scheduler")
+        try:
+            port = stack.enter_context(telemetry.metrics_endpoint(registry, config.metrics_listen))
+            server = await stack.enter_async_context(rpc.server(config.listen))
+        except OSError as error:
+            _log.error("%s", error)
+            return Exit.REFUSED
+        stopped = lifecycle.stop_event()
+        link = WorkerLink(config.worker)
+        core = Core(queue_requests_max=config.queue_requests_max)
+        driver = Driver(core, RealClock(), SchedulerMetrics(registry), link.send)
+        service = SchedulerService(driver, link, config.queue_requests_max)
+        add_SchedulerServicer_to_server(service, server.grpc)
+        await server.start(serving=False)
+        _log.info("listening on %s, metrics on port %d", config.listen, port)
+        linking = asyncio.create_task(link.run(driver.post, server.set_serving))
+        try:
+            await lifecycle.until_stopped(stopped, asyncio.shield(linking))
+            await server.set_serving(False)
+            drained = await driver.drain(config.drain_seconds)
+        finally:
+            linking.cancel()
+            await asyncio.gather(linking, return_exceptions=True)
+        return Exit.STOPPED if drained else Exit.DRAIN_TIMED_OUT

@@ -1,0 +1,43 @@
+"""Configuration of a worker process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.config import EngineConfig
+from services.common.config import count, count_or_auto, flag, one_of, seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerConfig:
+    """Host one engine and run the steps that a scheduler sends."""
+
+    model: Path = flag("GGUF file, or fake: for an engine without a model", kind=Path)
+    listen: str = flag("address to serve on, host:port or unix:path")
+    metrics_listen: str = flag("host:port of /metrics; port 0: any", default="127.0.0.1:0")
+    threads: int = flag("compute threads; 0: all cores", default=0, kind=count_or_auto)
+    activations: str = flag(
+        "int8 (fast) or f32 (exact)", default="int8", kind=one_of("int8", "f32")
+    )
+    kv_tokens: int = flag("positions of KV cache; 0: auto", default=0, kind=count_or_auto)
+    kv_type: str = flag("type of the KV cache", default="auto", kind=one_of("auto", "f32", "f16"))
+    step_tokens_max: int = flag("tokens of a step", default=256, kind=count)
+    sequences_max: int = flag("sequences open at once", default=64, kind=count)
+    drain_seconds: float = flag("to finish on SIGTERM", default=30.0, kind=seconds)
+    log_level: str = flag(
+        "least severe log", default="info", kind=one_of("debug", "info", "warning", "error")
+    )
+
+    @property
+    def engine(self) -> EngineConfig:
+        """The engine's own section."""
+        return EngineConfig(
+            model=self.model,
+            activations=self.activations,
+            threads=self.threads,
+            kv_tokens=self.kv_tokens,
+            kv_type=self.kv_type,
+            step_tokens_max=self.step_tokens_max,
+            sequences_max=self.sequences_max,
+        )

@@ -1,0 +1,52 @@
+"""The worker's Prometheus series: names, units and help in one place."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from engine.api import EngineFacts, StepStats
+from services.common.telemetry import SECONDS_BUCKETS
+
+EXPERT_BUCKETS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+
+
+class WorkerMetrics:
+    """One set per process."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def gauge(name: str, help: str) -> Gauge:
+            return Gauge(f"lamina_worker_{name}", help, registry=registry)
+
+        self._kv_pages = gauge("kv_pages", "KV pages of this worker.")
+        self._weight_bytes = gauge("weight_bytes", "Bytes of weights this worker holds.")
+        self._step_seconds = Histogram(
+            *("lamina_worker_step_seconds", "Time to compute a step."),
+            buckets=SECONDS_BUCKETS,
+            registry=registry,
+        )
+        self._step_tokens = Counter(
+            *("lamina_worker_step_tokens", "Tokens computed.", ("phase",)), registry=registry
+        )
+        self._experts_used = Histogram(
+            *("lamina_worker_step_unique_experts", "Experts a layer used in a step, mean."),
+            buckets=EXPERT_BUCKETS,
+            registry=registry,
+        )
+        self._bytes_read = Counter(
+            *("lamina_worker_weight_bytes_read", "Weight bytes that steps had to read."),
+            registry=registry,
+        )
+
+    def loaded(self, facts: EngineFacts) -> None:
+        """The engine is ready."""
+        self._kv_pages.set(facts.num_pages)
+        self._weight_bytes.set(facts.weight_bytes)
+
+    def step(self, stats: StepStats) -> None:
+        """A step was computed."""
+        self._step_seconds.observe(stats.step_seconds)
+        self._step_tokens.labels(phase="prefill").inc(stats.prefill_tokens)
+        self._step_tokens.labels(phase="decode").inc(stats.decode_tokens)
+        self._bytes_read.inc(stats.weight_bytes_read)
+        if stats.experts_used:
+            self._experts_used.observe(stats.experts_used)
