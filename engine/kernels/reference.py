@@ -1,0 +1,144 @@
+"""The plain version of every op in `ops.py`: the oracle of the kernel tests.
+
+Same names and arguments as `ops.py`, nothing shared with the native module, float64 between the
+input and the rounding of the result. Called by tests and by the check that precedes a benchmark.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.gguf.quants import dequantize as expand_blocks
+from engine.gguf.types import LAYOUTS, row_bytes
+from engine.kernels.ops import Activations, PagedTokens, QuantMatrix, RopeStyle
+
+Doubles = NDArray[np.float64]
+
+
+def dequantize(w: QuantMatrix) -> Tensor:
+    """(num_experts * rows, cols) float32."""
+    raw = w.data.reshape(w.num_experts * w.rows, row_bytes(w.type, w.cols))
+    return torch.from_numpy(np.array(expand_blocks(raw, w.type)))
+
+
+def linear(x: Tensor, w: QuantMatrix, activations: Activations = Activations.F32) -> Tensor:
+    """x (tokens, cols) -> (tokens, rows), x @ w.T."""
+    return _rounded(_inputs(x, w, activations) @ _stack(w)[0].T)
+
+
+def embedding(ids: Tensor, w: QuantMatrix) -> Tensor:
+    """ids (tokens,) int64 -> (tokens, cols), the rows of w."""
+    return dequantize(w)[ids]
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """x (..., dim), weight (dim,) -> x / sqrt(mean(x²) + eps) * weight."""
+    wide = x.double()
+    return (wide / (wide.square().mean(-1, keepdim=True) + eps).sqrt() * weight.double()).float()
+
+
+def rope(x: Tensor, positions: Tensor, inv_freq: Tensor, style: RopeStyle) -> None:
+    """Rotate x (tokens, heads, head_dim) in place by position."""
+    half = inv_freq.numel()
+    angle = (positions.double()[:, None] * inv_freq)[:, None, :]  # (tokens, 1, half)
+    turn = torch.polar(torch.ones_like(angle), angle)
+    if style is RopeStyle.NEOX:
+        first, second = x[..., :half], x[..., half : 2 * half]
+    else:
+        first, second = x[..., 0 : 2 * half : 2], x[..., 1 : 2 * half : 2]
+    turned = torch.complex(first.double(), second.double()) * turn
+    first.copy_(turned.real)
+    second.copy_(turned.imag)
+
+
+def swiglu(gate: Tensor, up: Tensor) -> Tensor:
+    """gate, up (rows, width) -> silu(gate) * up."""
+    return torch.from_numpy(_swiglu(gate.double().numpy(), up.double().numpy())).float()
+
+
+def router_topk(logits: Tensor, k: int, *, normalise: bool) -> tuple[Tensor, Tensor]:
+    """The k best experts of each token, best first, ties to the lower index, and their weights."""
+    ids = torch.from_numpy(np.argsort(-logits.numpy(), axis=1, kind="stable")[:, :k].copy())
+    weights = torch.softmax(logits.double(), dim=1).gather(1, ids)
+    if normalise:
+        weights = weights / weights.sum(1, keepdim=True)
+    return ids.int(), weights.float()
+
+
+def expert_ffn(
+    x: Tensor,
+    gate: QuantMatrix,
+    up: QuantMatrix,
+    down: QuantMatrix,
+    ids: Tensor,
+    weights: Tensor,
+    activations: Activations = Activations.F32,
+) -> Tensor:
+    """Sum over a token's experts of weight * down(silu(gate x) * up x); negative ids are skipped.
+
+    x (tokens, hidden), ids and weights (tokens, k) -> (tokens, hidden)
+    """
+    gates, ups, downs = _stack(gate), _stack(up), _stack(down)
+    for_gate, for_up = _inputs(x, gate, activations), _inputs(x, up, activations)
+    out = np.zeros((x.shape[0], down.rows))
+    for token, slot in np.ndindex(*ids.shape):
+        expert = int(ids[token, slot])
+        if expert < 0:
+            continue
+        inner = _swiglu(gates[expert] @ for_gate[token], ups[expert] @ for_up[token])
+        middle = _inputs(torch.from_numpy(inner[None].astype(np.float32)), down, activations)[0]
+        out[token] += float(weights[token, slot]) * (downs[expert] @ middle)
+    return _rounded(out)
+
+
+def store_kv(source: Tensor, pool: Tensor, slots: Tensor) -> None:
+    """Write source (tokens, kv_heads, head_dim) to the places `slots` (tokens,) of the pool."""
+    pages, page_tokens, *rest = pool.shape
+    pool.view(pages * page_tokens, *rest)[slots] = source.to(pool.dtype)
+
+
+def attention(
+    q: Tensor, k_pool: Tensor, v_pool: Tensor, tokens: PagedTokens, *, scale: float
+) -> Tensor:
+    """Causal attention of q (tokens, heads, head_dim) to positions 0..its own of its sequence."""
+    group = q.shape[1] // k_pool.shape[2]
+    out = torch.empty_like(q)
+    for token in range(q.shape[0]):
+        pages = tokens.page_table[tokens.sequence[token]].long()
+        seen = int(tokens.positions[token]) + 1
+        keys = k_pool[pages].flatten(0, 1)[:seen].double().repeat_interleave(group, dim=1)
+        values = v_pool[pages].flatten(0, 1)[:seen].double().repeat_interleave(group, dim=1)
+        scores = torch.einsum("hd,phd->hp", q[token].double(), keys) * scale
+        out[token] = torch.einsum("hp,phd->hd", scores.softmax(-1), values)
+    return out
+
+
+def round_activations(x: Tensor) -> Tensor:
+    """x (tokens, cols) as int8 activations see it: 32 values share a scale of max / 127."""
+    blocks = x.numpy().reshape(x.shape[0], -1, 32)
+    most = np.abs(blocks).max(-1, keepdims=True)
+    steps = np.divide(np.float32(127), most, out=np.zeros_like(most), where=most > 0)
+    rounded = np.rint(blocks * steps).astype(np.float64) * (most / np.float32(127))
+    return torch.from_numpy(rounded.reshape(x.shape))
+
+
+def _inputs(x: Tensor, w: QuantMatrix, activations: Activations) -> Doubles:
+    """What the products see of x: rounded to int8 when that is asked for and w is quantised."""
+    int8 = activations is Activations.INT8 and LAYOUTS[w.type].elements > 1
+    return (round_activations(x) if int8 else x.double()).numpy()
+
+
+def _stack(w: QuantMatrix) -> Doubles:
+    """(num_experts, rows, cols) float64."""
+    return dequantize(w).double().numpy().reshape(w.num_experts, w.rows, w.cols)
+
+
+def _swiglu(gate: Doubles, up: Doubles) -> Doubles:
+    return gate * np.exp(-np.logaddexp(0, -gate)) * up  # 1 / (1 + exp(-gate)) without overflow
+
+
+def _rounded(values: Doubles) -> Tensor:
+    return torch.from_numpy(values.astype(np.float32))
