@@ -20,6 +20,7 @@ from engine.api import (
     SequenceStart,
     StepEntry,
     StepRequest,
+    StepStats,
 )
 from engine.errors import PromptError
 from engine.kv.pages import PageAllocator
@@ -27,8 +28,8 @@ from engine.step import ModelEngine
 
 
 @dataclass(slots=True)
-class _Run:
-    """One prompt on its way."""
+class Run:
+    """One prompt on its way. `tokens` holds prompt and output; `computed` of them are computed."""
 
     index: int
     tokens: list[int]
@@ -36,11 +37,15 @@ class _Run:
     sampling: Sampling
     computed: int = 0
     pages: list[int] = field(default_factory=list)
-    done: bool = False
+    done: bool = False  # set by the caller; its pages are free from the next step on
 
     @property
     def id(self) -> SequenceId:
         return SequenceId(self.index)
+
+    @property
+    def num_output(self) -> int:
+        return len(self.tokens) - self.num_prompt_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,17 +72,12 @@ def generate(
     """
     for prompt in prompts:
         check_prompt(engine, prompt, max_tokens)
-    runs = [
-        _Run(index, list(prompt), len(prompt), sampling) for index, prompt in enumerate(prompts)
-    ]
-    driver = _Driver(engine, chunk_tokens or engine.facts.step_tokens_max)
+    driver = Driver(engine, chunk_tokens)
+    runs = [driver.add(prompt, sampling) for prompt in prompts]
     try:
-        while True:
-            active = [run for run in runs if not run.done]
-            if not active:
-                return
-            for run, token in driver.step(active):
-                run.tokens.append(token.token)
+        while not all(run.done for run in runs):
+            driver.step()
+            for run, token in driver.sampled:
                 finish = _finish(run, token, max_tokens, stop_tokens)
                 run.done = finish is not None
                 yield Generated(index=run.index, token=token, finish=finish)
@@ -86,11 +86,11 @@ def generate(
 
 
 def _finish(
-    run: _Run, token: SampledToken, max_tokens: int, stop_tokens: frozenset[int]
+    run: Run, token: SampledToken, max_tokens: int, stop_tokens: frozenset[int]
 ) -> str | None:
     if token.token in stop_tokens:
         return "stop"
-    return "length" if len(run.tokens) - run.num_prompt_tokens >= max_tokens else None
+    return "length" if run.num_output >= max_tokens else None
 
 
 def all_logits(
@@ -135,34 +135,39 @@ def check_prompt(engine: Engine, prompt: Sequence[int], max_tokens: int) -> None
         )
 
 
-class _Driver:
-    """Composes steps for runs; admits a run when its pages are to be had."""
+class Driver:
+    """Composes steps for runs; starts a run when its pages are to be had."""
 
-    def __init__(self, engine: Engine, chunk_tokens: int) -> None:
+    def __init__(self, engine: Engine, chunk_tokens: int = 0) -> None:
         self._engine = engine
         self._facts = engine.facts
-        self._chunk = chunk_tokens
+        self._chunk = chunk_tokens or self._facts.step_tokens_max
         self._allocator = PageAllocator(self._facts.num_pages)
-        self._open: dict[int, _Run] = {}
+        self._runs: list[Run] = []
+        self._open: dict[int, Run] = {}
         self._steps = 0
+        self.sampled: list[tuple[Run, SampledToken]] = []  # of the last step
 
-    def step(self, active: Sequence[_Run]) -> list[tuple[_Run, SampledToken]]:
-        """One step over what fits; returns the tokens that were sampled."""
+    def add(self, prompt: Sequence[int], sampling: Sampling) -> Run:
+        """A new run; it starts with the next step that has room."""
+        run = Run(len(self._runs), list(prompt), len(prompt), sampling)
+        self._runs.append(run)
+        return run
+
+    def step(self) -> StepStats:
+        """One step over what fits; sampled tokens are appended to their runs."""
         releases = self._release_finished()
         starts, entries = [], []
         budget = self._facts.step_tokens_max
-        waiting = sorted(active, key=lambda run: run.computed == 0)  # decode and begun ones first
-        for run in waiting:
+        active = [run for run in self._runs if not run.done]
+        for run in sorted(active, key=lambda run: run.computed == 0):  # those that began first
             if budget == 0 or (run.index not in self._open and not self._admit(run)):
                 continue
             if run.computed == 0:
-                starts.append(
-                    SequenceStart(
-                        sequence=run.id,
-                        sampling=run.sampling,
-                        num_prompt_tokens=run.num_prompt_tokens,
-                    )
+                start = SequenceStart(
+                    sequence=run.id, sampling=run.sampling, num_prompt_tokens=run.num_prompt_tokens
                 )
+                starts.append(start)
             entry = self._entry(run, budget)
             budget -= len(entry.tokens)
             run.computed += len(entry.tokens)
@@ -171,10 +176,13 @@ class _Driver:
         request = StepRequest(
             step=self._steps, releases=releases, starts=tuple(starts), entries=tuple(entries)
         )
-        by_id = {run.id: run for run in active}
-        return [(by_id[t.sequence], t) for t in self._engine.step(request).sampled]
+        result = self._engine.step(request)
+        self.sampled = [(self._open[token.sequence], token) for token in result.sampled]
+        for run, token in self.sampled:
+            run.tokens.append(token.token)
+        return result.stats
 
-    def _admit(self, run: _Run) -> bool:
+    def _admit(self, run: Run) -> bool:
         if len(self._open) >= self._facts.sequences_max:
             return False
         if self._open and self._allocator.num_free < 2 * self._pages_for(len(run.tokens)):
@@ -182,7 +190,7 @@ class _Driver:
         self._open[run.index] = run
         return True
 
-    def _entry(self, run: _Run, budget: int) -> StepEntry:
+    def _entry(self, run: Run, budget: int) -> StepEntry:
         end = min(len(run.tokens), run.computed + min(self._chunk, budget))
         needed = self._pages_for(end) - len(run.pages)
         new_pages = self._allocator.take(needed) if needed > 0 else ()

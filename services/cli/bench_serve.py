@@ -11,15 +11,18 @@ import argparse
 import asyncio
 import json
 import statistics
-import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx
 
+from engine.gguf.census import census
+from engine.gguf.reader import open_gguf
 from services.cli import serve
+from services.cli.arguments import add_engine_flags, emit, numbers
 from services.cli.processes import Supervisor
 
 REQUEST_TIMEOUT_SECONDS = 600.0
@@ -49,9 +52,7 @@ class Timeline:
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare `lamina bench serve`."""
     parser = subparsers.add_parser("serve", help="many clients against the whole system")
-    parser.add_argument("model", type=Path)
-    parser.add_argument("--threads", type=int, default=0, help="compute threads; 0: all cores")
-    parser.add_argument("--activations", choices=("int8", "f32"), default="int8")
+    add_engine_flags(parser)
     parser.add_argument("--batch", default="1,4,16", help="clients at once, a list (%(default)s)")
     parser.add_argument("--max-tokens", type=int, default=64, help="per client (%(default)s)")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
@@ -73,12 +74,13 @@ async def _measure(args: argparse.Namespace) -> int:
         children = serve.children(options, Path(folder))
         supervisor = Supervisor(children, options.drain_seconds, on_ready=ready.set_result)
         system = asyncio.create_task(supervisor.run())
-        await asyncio.wait({system, ready}, return_when=asyncio.FIRST_COMPLETED)
+        started: set[asyncio.Future[Any]] = {system, ready}
+        await asyncio.wait(started, return_when=asyncio.FIRST_COMPLETED)
         if not ready.done():
             return await system
         try:
-            for clients in (int(n) for n in args.batch.split(",")):
-                _print(await _load(ready.result(), clients, args), as_json=args.json)
+            for clients in numbers("--batch", args.batch):
+                emit(await _load(ready.result(), clients, args), as_json=args.json)
         finally:
             supervisor.stop()
             code = await system
@@ -117,7 +119,7 @@ def _summary(lines: list[Timeline], seconds: float, args: argparse.Namespace) ->
         ),
         "inter_token_seconds_median": round(statistics.median(gaps), 5),
         "inter_token_seconds_p99": round(gaps[int(0.99 * (len(gaps) - 1))], 5),
-        "bytes_per_token": args.model.stat().st_size,  # upper bound: every weight once
+        "bytes_per_token": bytes_per_token(args.model),
     }
 
 
@@ -145,9 +147,7 @@ async def _stream(client: httpx.AsyncClient, *, index: int, max_tokens: int) -> 
     return line
 
 
-def _print(record: dict[str, object], *, as_json: bool) -> None:
-    if as_json:
-        sys.stdout.write(json.dumps(record) + "\n")
-    else:
-        sys.stdout.write("  ".join(f"{key} {value}" for key, value in record.items()) + "\n")
-    sys.stdout.flush()
+def bytes_per_token(model: Path) -> int:
+    """What one token alone reads; tokens that share a step share most of it."""
+    with open_gguf(model) as file:
+        return census(file).bytes_per_token

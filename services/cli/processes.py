@@ -83,7 +83,7 @@ class Supervisor:
             text = line.decode(errors="replace").rstrip("\n")
             if text.startswith(URL_PREFIX):
                 url = text.removeprefix(URL_PREFIX)
-                while not await asyncio.to_thread(_healthy, url):
+                while not await asyncio.to_thread(_healthy, url):  # noqa: ASYNC110 - over HTTP
                     await asyncio.sleep(HEALTH_POLL_SECONDS)
                 self._on_ready(url)
 
@@ -92,18 +92,17 @@ class Supervisor:
         told = asyncio.create_task(self._signals.get())
         ends = {asyncio.create_task(p.wait()): child for child, p in self._running}
         failed = asyncio.create_task(_raise_if_failed(announce))
-        tasks: set[asyncio.Task[object]] = {told, failed, *ends}  # type: ignore[arg-type]
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({told, failed, *ends}, return_when=asyncio.FIRST_COMPLETED)
+            if told.done():
+                return 0
+            if failed.done():
+                failed.result()
+            task = next(task for task in ends if task.done())
+            code = task.result()
         finally:
-            for task in tasks:
-                task.cancel()
-        if told in done:
-            return 0
-        if failed in done:
-            failed.result()
-        task = next(task for task in ends if task in done)
-        code = task.result()
+            for waiting in (told, failed, *ends):
+                waiting.cancel()
         sys.stderr.write(f"lamina: the {ends[task].name} ended with {_describe(code)}; stopping\n")
         return code if code > 0 else 1
 
@@ -116,7 +115,7 @@ class Supervisor:
             waiter = asyncio.create_task(process.wait())
             again = asyncio.create_task(self._signals.get())
             await asyncio.wait(
-                {waiter, again},  # type: ignore[type-var]
+                {waiter, again},
                 timeout=self._drain_seconds + KILL_GRACE_SECONDS,
                 return_when=asyncio.FIRST_COMPLETED,
             )

@@ -1,6 +1,6 @@
 """`lamina serve MODEL`: the whole system on one machine.
 
-1. The model file is checked here, so that a bad one is refused with one line before anything starts.
+1. The model file is checked here: a bad one is refused with one line before anything starts.
 2. Worker, scheduler and gateway start as processes of their own (`services.cli.processes`), joined
    by Unix sockets in a private folder; the gateway's port may be 0.
 3. When `/health` answers 200 the URL is printed.

@@ -29,7 +29,7 @@ class SchedulerClient:
 
     def __init__(self, channel: grpc.aio.Channel, request_seconds_max: float) -> None:
         self._health = health_pb2_grpc.HealthStub(channel)
-        self._scheduler = scheduler_pb2_grpc.SchedulerStub(channel)  # type: ignore[no-untyped-call]
+        self._scheduler = scheduler_pb2_grpc.SchedulerStub(channel)
         self._request_seconds_max = request_seconds_max
         self._facts: scheduler_pb2.Description | None = None
 

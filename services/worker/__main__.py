@@ -19,7 +19,7 @@ def main() -> int:
     telemetry.start_logging("worker", parsed.log_level)
     try:
         return asyncio.run(serve(parsed))
-    except Exception:  # noqa: BLE001 - the outermost frame of the process
+    except Exception:
         logging.getLogger(__name__).critical("the engine died", exc_info=True)
         return Exit.FAILED
 

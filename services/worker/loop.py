@@ -55,7 +55,7 @@ class StepLoop:
             return await loop.run_in_executor(self._thread, self._engine.step, request)
         except EngineError:
             raise
-        except Exception as error:  # noqa: BLE001 - the outermost frame of the engine's thread
+        except Exception as error:
             if not self.failed.done():
                 self.failed.set_exception(error)
             raise

@@ -50,7 +50,9 @@ def write(path: Path, model: DemoModel, tokenizer: Tokenizer, recipe: str) -> No
     """Write `model` to `path`. Norms and routers stay F32 in every recipe."""
     tensors = [_source(name, tensor, RECIPES[recipe]) for name, tensor in _tensors(model).items()]
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_gguf(path, {**_metadata(model, recipe), **_vocabulary(tokenizer)}, tensors)
+    partial = path.with_suffix(".partial")
+    write_gguf(partial, {**_metadata(model, recipe), **_vocabulary(tokenizer)}, tensors)
+    partial.replace(path)
 
 
 def _tensors(model: DemoModel) -> dict[str, torch.Tensor]:

@@ -1,0 +1,67 @@
+"""Flags that several subcommands share, and the files that they read."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from engine.config import EngineConfig
+from engine.errors import PromptError
+
+
+def add_engine_flags(parser: argparse.ArgumentParser) -> None:
+    """The model and how to compute."""
+    parser.add_argument("model", type=Path, help="GGUF file (any shard of a split set)")
+    parser.add_argument("--threads", type=int, default=0, help="compute threads; 0: all cores")
+    parser.add_argument(
+        "--activations", choices=("int8", "f32"), default="int8", help="int8: fast; f32: exact"
+    )
+    parser.add_argument("--kv-tokens", type=int, default=0, help="positions of KV cache; 0: auto")
+
+
+def engine_config(args: argparse.Namespace, *, sequences_max: int = 64) -> EngineConfig:
+    """The engine's configuration from the flags above."""
+    return EngineConfig(
+        model=args.model,
+        threads=args.threads,
+        activations=args.activations,
+        kv_tokens=args.kv_tokens,
+        sequences_max=sequences_max,
+    )
+
+
+def read_prompts(path: Path) -> list[list[int]]:
+    """The token ids in `{"prompts": [[ids…], …]}`. Raises PromptError naming file and reason."""
+    try:
+        value = json.loads(path.read_text())
+    except OSError as error:
+        raise PromptError(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise PromptError(f"{path}: not JSON: {error}") from None
+    prompts = value.get("prompts") if isinstance(value, dict) else None
+    if not isinstance(prompts, list) or not prompts:
+        raise PromptError(f'{path}: {{"prompts": [[ids, …], …]}} expected')
+    for index, prompt in enumerate(prompts):
+        if not isinstance(prompt, list) or not all(type(token) is int for token in prompt):
+            raise PromptError(f"{path}: prompt {index} is not a list of token ids")
+    return prompts
+
+
+def numbers(name: str, text: str) -> list[int]:
+    """A list of whole numbers of at least 1, separated by commas."""
+    try:
+        values = [int(part) for part in text.split(",")]
+    except ValueError:
+        values = []
+    if not values or min(values) < 1:
+        raise PromptError(f"{name} {text!r} is not a list of whole numbers")
+    return values
+
+
+def emit(record: dict[str, object], *, as_json: bool) -> None:
+    """Print one result on one line."""
+    line = json.dumps(record) if as_json else "  ".join(f"{k} {v}" for k, v in record.items())
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
