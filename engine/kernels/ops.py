@@ -23,6 +23,7 @@ from engine.gguf.types import GGMLType, row_bytes
 from engine.kernels import _native
 
 HEAD_DIM_MAX = 1024
+THREADS_MAX = 1024
 
 
 class Activations(Enum):
@@ -56,7 +57,14 @@ class QuantMatrix:
     def __post_init__(self) -> None:
         if not _native.has_type(int(self.type)):
             raise ShapeError(f"no kernels for weights of type {self.type.name}")
-        expected = self.num_experts * self.rows * row_bytes(self.type, self.cols)
+        if min(self.rows, self.cols, self.num_experts) < 1:
+            raise ShapeError(
+                f"{self.num_experts} matrices of {self.rows} rows, {self.cols} columns"
+            )
+        try:
+            expected = self.num_experts * self.rows * row_bytes(self.type, self.cols)
+        except ValueError as error:
+            raise ShapeError(f"cols: {error}") from None
         if self.data.dtype != np.uint8 or self.data.ndim != 1 or not self.data.flags.c_contiguous:
             raise ShapeError("weight data must be one contiguous row of bytes")
         if self.data.size != expected:
@@ -93,8 +101,8 @@ def num_threads() -> int:
 
 def set_num_threads(count: int) -> None:
     """Compute with `count` threads."""
-    if count < 1:
-        raise ShapeError(f"{count} threads")
+    if not 1 <= count <= THREADS_MAX:
+        raise ShapeError(f"count: {count} threads, 1 to {THREADS_MAX} are possible")
     _native.set_num_threads(count)
 
 
@@ -120,8 +128,8 @@ def embedding(ids: Tensor, w: QuantMatrix) -> Tensor:
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """x (..., dim), weight (dim,) -> x / sqrt(mean(x²) + eps) * weight, over the last axis."""
     (dim,) = _shaped("weight", weight, (None,))
-    if x.shape[-1] != dim:
-        raise ShapeError(f"x: last axis is {x.shape[-1]}, weight has {dim}")
+    if not dim or not x.dim() or x.shape[-1] != dim:
+        raise ShapeError(f"x: shape {tuple(x.shape)}, weight has {dim}")
     _checked("x", x, torch.float32)
     out = torch.empty_like(x)
     _native.rms_norm(x.data_ptr(), weight.data_ptr(), eps, x.numel() // dim, dim, out.data_ptr())
@@ -194,7 +202,7 @@ def expert_ffn(
         raise ShapeError(f"up: {(up.rows, up.cols, up.num_experts)}, gate has {sizes}")
     if (down.cols, down.rows, down.num_experts) != sizes:
         raise ShapeError(f"down: {(down.cols, down.rows, down.num_experts)}, gate has {sizes}")
-    if tokens and int(ids.max()) >= gate.num_experts:
+    if ids.numel() and int(ids.max()) >= gate.num_experts:
         raise ShapeError(f"ids: an expert beyond {gate.num_experts - 1}")
     out = torch.empty(tokens, hidden)
     _native.expert_ffn(
@@ -212,6 +220,7 @@ def store_kv(source: Tensor, pool: Tensor, slots: Tensor) -> None:
     slots   (tokens,) int64, page * page_tokens + position within the page
     """
     tokens, kv_heads, head_dim = _shaped("source", source, (None, None, None))
+    _checked_head("source", head_dim)
     pages, page_tokens, *_ = _shaped("pool", pool, (None, None, kv_heads, head_dim), pool.dtype)
     _shaped("slots", slots, (tokens,), torch.int64)
     if tokens and not 0 <= int(slots.min()) <= int(slots.max()) < pages * page_tokens:
@@ -252,8 +261,9 @@ def attention(
     sequences, pages_max = _shaped("page_table", tokens.page_table, (None, None), torch.int32)
     _shaped("sequence", tokens.sequence, (count,), torch.int32)
     _shaped("positions", tokens.positions, (count,), torch.int32)
-    if heads % kv_heads or head_dim % 8 or head_dim > HEAD_DIM_MAX:
-        raise ShapeError(f"q: {heads} heads of {head_dim} for {kv_heads} key heads")
+    _checked_head("q", head_dim)
+    if not kv_heads or heads % kv_heads:
+        raise ShapeError(f"q: {heads} heads do not share {kv_heads} key heads")
     if count:
         _check_places(tokens, pages, pages_max * page_tokens, sequences)
     out = torch.empty_like(q)
@@ -280,6 +290,11 @@ def dequantize(w: QuantMatrix) -> Tensor:
     out = torch.empty(w.num_experts * w.rows, w.cols)
     _native.dequantize(w.native, out.data_ptr())
     return out
+
+
+def _checked_head(name: str, head_dim: int) -> None:
+    if head_dim % 8 or not 0 < head_dim <= HEAD_DIM_MAX:
+        raise ShapeError(f"{name}: heads of {head_dim}, a multiple of 8 to {HEAD_DIM_MAX} expected")
 
 
 def _is_half(pool: Tensor) -> bool:

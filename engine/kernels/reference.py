@@ -117,11 +117,16 @@ def attention(
 
 
 def round_activations(x: Tensor) -> Tensor:
-    """x (tokens, cols) as int8 activations see it: 32 values share a scale of max / 127."""
+    """x (tokens, cols) float32 as int8 activations see it, in float64.
+
+    32 values share a scale of max / 127; what has no scale becomes 0, or NaN if it is not finite.
+    """
     blocks = x.numpy().reshape(x.shape[0], -1, 32)
     most = np.abs(blocks).max(-1, keepdims=True)
-    steps = np.divide(np.float32(127), most, out=np.zeros_like(most), where=most > 0)
-    rounded = np.rint(blocks * steps).astype(np.float64) * (most / np.float32(127))
+    usual = np.isfinite(most) & (most >= np.float32(1e-36))
+    steps = np.divide(np.float32(127), most, out=np.zeros_like(most), where=usual)
+    with np.errstate(invalid="ignore"):  # infinity times 0 is the NaN that is meant
+        rounded = np.rint(blocks * steps).astype(np.float64) * (most / np.float32(127))
     return torch.from_numpy(rounded.reshape(x.shape))
 
 

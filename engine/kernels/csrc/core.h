@@ -194,13 +194,24 @@ static void expand(int type, const uint8_t* row, int64_t cols, float* out) {
     }
 }
 
+// Blocks of smaller values become zeros: 127 / most would overflow.
+constexpr float kQuantisedLeast = 1e-36f;
+
 static void quantize(const float* x, int64_t cols, int16_t* q, float* d, float* s) {
     for (int64_t i = 0; i < cols / 32; ++i) {
         const float* v = x + 32 * i;
-        float most = 0.0f;
-        for (int j = 0; j < 32; ++j) most = std::fabs(v[j]) > most ? std::fabs(v[j]) : most;
+        float most = 0.0f, poison = 0.0f;  // poison: 0, or NaN when a value is not finite
+        for (int j = 0; j < 32; ++j) {
+            most = std::fabs(v[j]) > most ? std::fabs(v[j]) : most;
+            poison += v[j] * 0.0f;
+        }
+        if (poison != 0.0f || most < kQuantisedLeast) {  // no codes can say it: NaN, or nothing
+            std::memset(q + 32 * i, 0, 32 * sizeof(int16_t));
+            d[i] = s[2 * i] = s[2 * i + 1] = poison;
+            continue;
+        }
         d[i] = most / 127.0f;
-        const float inverse = most > 0.0f ? 127.0f / most : 0.0f;
+        const float inverse = 127.0f / most;
         for (int h = 0; h < 2; ++h) {
             int sum = 0;
             for (int j = 16 * h; j < 16 * h + 16; ++j) {
@@ -230,7 +241,11 @@ static void rms_norm(const float* x, const float* weight, float eps, int64_t dim
 }
 
 static void swiglu(const float* gate, const float* up, int64_t count, float* out) {
-    for (int64_t j = 0; j < count; ++j) out[j] = gate[j] / (1.0f + exp_near(-gate[j])) * up[j];
+    for (int64_t j = 0; j < count; ++j) {
+        // Below -87 the gate is shut; exp_near stops there and would leave it ajar.
+        const float silu = gate[j] < -87.0f ? 0.0f : gate[j] / (1.0f + exp_near(-gate[j]));
+        out[j] = silu * up[j];
+    }
 }
 
 static void softmax(float* x, int64_t count) {

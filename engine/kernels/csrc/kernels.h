@@ -64,7 +64,8 @@ struct Variant {
     // to the next multiple of 8 columns.
     void (*dot_f32)(const Rows& rows, const float* const* x, int64_t tokens, float* const* y);
     void (*dot_i8)(const Rows& rows, const QuantToken* x, int64_t tokens, float* const* y);
-    // Quantise one token: q (cols), d (cols / 32), s (cols / 16). cols is a multiple of 32.
+    // Quantise one token: q (cols), d (cols / 32), s (cols / 16). cols is a multiple of 32. A block
+    // with a value that is not finite gets d = s = NaN.
     void (*quantize)(const float* x, int64_t cols, int16_t* q, float* d, float* s);
     // Expand one row to float32, exactly as the format defines.
     void (*expand)(int type, const uint8_t* row, int64_t cols, float* out);

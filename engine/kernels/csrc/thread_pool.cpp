@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include <unistd.h>
+#include <pthread.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -104,16 +104,23 @@ private:
 
 std::mutex pool_mutex;
 std::shared_ptr<Pool> pool;
-pid_t pool_owner = 0;
+int wanted = 0;  // threads asked for; 0 means all cores
 
-// A forked child has no workers: it forgets its parent's pool (never joining threads it has not got).
+// A forked child has no workers. It forgets the pool of its parent without joining threads that it
+// has not got, and makes its own when it first needs one. Nobody may be changing the pool meanwhile.
+void before_fork() { pool_mutex.lock(); }
+void after_fork() { pool_mutex.unlock(); }
+void after_fork_in_child() {
+    if (pool) new std::shared_ptr<Pool>(std::move(pool));  // never destroyed
+    pool_mutex.unlock();
+}
+const int fork_handlers = pthread_atfork(before_fork, after_fork, after_fork_in_child);
+
 std::shared_ptr<Pool> current() {
     std::lock_guard<std::mutex> lock(pool_mutex);
-    if (pool && pool_owner != getpid()) new std::shared_ptr<Pool>(std::move(pool));
     if (!pool) {
-        const unsigned cores = std::thread::hardware_concurrency();
-        pool = std::make_shared<Pool>(cores == 0 ? 1 : static_cast<int>(cores));
-        pool_owner = getpid();
+        const int cores = static_cast<int>(std::thread::hardware_concurrency());
+        pool = std::make_shared<Pool>(wanted > 0 ? wanted : cores > 0 ? cores : 1);
     }
     return pool;
 }
@@ -122,10 +129,9 @@ std::shared_ptr<Pool> current() {
 
 void set_num_threads(int count) {
     std::shared_ptr<Pool> next = std::make_shared<Pool>(count);
-    current();
     std::lock_guard<std::mutex> lock(pool_mutex);
-    pool.swap(next);
-    pool_owner = getpid();
+    wanted = count;
+    pool.swap(next);  // the old pool ends with its last user, after the lock is released
 }
 
 int num_threads() { return current()->size(); }
