@@ -1,0 +1,95 @@
+"""A token's result has the same bits whatever else is in the call, on any number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from engine.gguf.types import GGMLType
+from engine.kernels import ops
+from engine.kernels.ops import Activations, PagedTokens
+from helpers.weights import KERNEL_TYPES, activations, random_matrix
+
+TOKENS = 67  # more than a tile of 64
+each_mode = pytest.mark.parametrize("mode", Activations, ids=lambda mode: mode.value)
+Rows = list[int]
+
+
+def assert_invariant(compute: Callable[[Rows], torch.Tensor]) -> None:
+    """`compute(rows)` gives the results of these tokens when they are alone in the call."""
+    whole = compute(list(range(TOKENS)))
+    for rows in ([0], [66], [5, 3], [1, 2, 3], list(range(40, 57)), list(range(66, 1, -1))):
+        assert torch.equal(compute(rows), whole[rows]), rows
+    for threads in (1, 3, 4):
+        ops.set_num_threads(threads)
+        assert torch.equal(compute(list(range(TOKENS))), whole), threads
+
+
+@each_mode
+@pytest.mark.parametrize("type", KERNEL_TYPES, ids=lambda type: type.name)
+def test_linear_is_invariant(type: GGMLType, mode: Activations, variant: str) -> None:
+    w, x = random_matrix(type, 70, 512), activations(TOKENS, 512)
+    assert_invariant(lambda rows: ops.linear(x[rows], w, mode))
+
+
+@each_mode
+@pytest.mark.parametrize("type", [GGMLType.F32, GGMLType.Q4_K, GGMLType.IQ3_S])
+def test_expert_ffn_is_invariant(type: GGMLType, mode: Activations, variant: str) -> None:
+    gate = random_matrix(type, 256, 256, experts=5, seed=1)
+    down = random_matrix(GGMLType.Q6_K, 256, 256, experts=5, seed=2)
+    generator = torch.Generator().manual_seed(1)
+    ids = torch.randint(-1, 5, (TOKENS, 3), generator=generator).int()
+    weights = torch.rand(TOKENS, 3, generator=generator)
+    x = activations(TOKENS, 256) * 0.1
+    assert_invariant(
+        lambda rows: ops.expert_ffn(x[rows], gate, gate, down, ids[rows], weights[rows], mode)
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["f32", "f16"])
+def test_attention_is_invariant(dtype: torch.dtype, variant: str) -> None:
+    generator = torch.Generator().manual_seed(1)
+    keys = torch.randn(30, 8, 2, 24, generator=generator).to(dtype)
+    values = torch.randn(30, 8, 2, 24, generator=generator).to(dtype)
+    q = torch.randn(TOKENS, 6, 24, generator=generator)
+    table = torch.randperm(30, generator=generator).view(3, 10).int()
+    sequence = torch.randint(0, 3, (TOKENS,), generator=generator).int()
+    positions = torch.randint(0, 80, (TOKENS,), generator=generator).int()
+
+    def compute(rows: Rows) -> torch.Tensor:
+        places = PagedTokens(page_table=table, sequence=sequence[rows], positions=positions[rows])
+        return ops.attention(q[rows], keys, values, places, scale=0.2)
+
+    assert_invariant(compute)
+
+
+def test_small_ops_are_invariant(variant: str) -> None:
+    x, other = activations(TOKENS, 48), activations(TOKENS, 48, seed=2)
+    weight = activations(1, 48, seed=3)[0]
+    positions = torch.arange(TOKENS, dtype=torch.int32) * 1000
+    inv_freq = torch.logspace(0, -6, 12, dtype=torch.float64)
+
+    def rope(rows: Rows) -> torch.Tensor:
+        heads = x[rows].view(-1, 2, 24).clone()
+        ops.rope(heads, positions[rows], inv_freq, ops.RopeStyle.NEOX)
+        return heads
+
+    assert_invariant(lambda rows: ops.rms_norm(x[rows], weight, 1e-6))
+    assert_invariant(lambda rows: ops.swiglu(x[rows], other[rows]))
+    assert_invariant(lambda rows: ops.router_topk(x[rows], 4, normalise=True)[0])
+    assert_invariant(lambda rows: ops.router_topk(x[rows], 4, normalise=True)[1])
+    assert_invariant(rope)
+
+
+@each_mode
+@pytest.mark.parametrize("type", [GGMLType.F32, GGMLType.Q4_K, GGMLType.Q8_0])
+def test_an_experts_bytes_may_lie_anywhere(type: GGMLType, mode: Activations, variant: str) -> None:
+    w, x = random_matrix(type, 33, 512), activations(3, 512)
+    expected = ops.linear(x, w, mode)
+    for shift in (1, 2, 8, 24, 31):
+        room = torch.zeros(w.num_bytes + shift, dtype=torch.uint8).numpy()
+        room[shift:] = w.data
+        moved = ops.QuantMatrix(data=room[shift:], type=type, rows=33, cols=512)
+        assert torch.equal(ops.linear(x, moved, mode), expected), shift
