@@ -75,7 +75,11 @@ def registry(process: str) -> CollectorRegistry:
 def metrics_endpoint(made: CollectorRegistry, address: str) -> Iterator[int]:
     """Serve /metrics on `host:port`; yields the port. Raises OSError when it cannot be had."""
     host, _, port = address.rpartition(":")
-    server, thread = start_http_server(int(port), addr=host or "127.0.0.1", registry=made)
+    try:
+        server, thread = start_http_server(int(port), addr=host or "127.0.0.1", registry=made)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise OSError(f"cannot serve metrics on {address}: {reason}") from None
     try:
         yield server.server_port
     finally:

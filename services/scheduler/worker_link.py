@@ -70,9 +70,9 @@ class WorkerLink:
     ) -> None:
         """From Describe to the end of the stream. Raises AioRpcError."""
         description = await stub.Describe(pb.WorkerDescribeRequest(), timeout=DESCRIBE_SECONDS_MAX)
-        while not self._steps.empty():  # meant for a worker that is gone
-            self._steps.get_nowait()
-        call = stub.Run(self._requests())
+        # A queue of this stream's own: that of a broken stream may still have a reader and steps.
+        self._steps = asyncio.Queue(STEPS_MAX)
+        call = stub.Run(_requests(self._steps))
         # The stream stands when its first metadata are here.
         await call.initial_metadata()
         self.description = description
@@ -83,9 +83,10 @@ class WorkerLink:
             post(_done(result))
         _log.warning("worker %s ended the stream", self._address)
 
-    async def _requests(self) -> AsyncIterator[pb.StepRequest]:
-        while True:
-            yield _request(await self._steps.get())
+
+async def _requests(steps: asyncio.Queue[SendStep]) -> AsyncIterator[pb.StepRequest]:
+    while True:
+        yield _request(await steps.get())
 
 
 async def _maybe(result: object) -> None:

@@ -8,9 +8,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO_MODEL = ROOT / "models" / "lamina-demo.gguf"
@@ -52,8 +53,8 @@ def serving(model: Path, *flags: str) -> Iterator[System]:
     assert process.stdout is not None
     assert process.stderr is not None
     readers = [
-        threading.Thread(target=lambda: [lines.put(x) for x in process.stdout or ()]),
-        threading.Thread(target=lambda: stderr.extend(process.stderr or ())),
+        threading.Thread(target=_read, args=(process.stdout, lines.put)),
+        threading.Thread(target=_read, args=(process.stderr, stderr.append)),
     ]
     for reader in readers:
         reader.start()
@@ -75,3 +76,8 @@ def serving(model: Path, *flags: str) -> Iterator[System]:
             reader.join()
         process.stdout.close()
         process.stderr.close()
+
+
+def _read(source: IO[str], take: Callable[[str], None]) -> None:
+    for line in source:
+        take(line)
