@@ -50,7 +50,7 @@ class Answer:
     async def respond(self, http: Request) -> Response:
         """The response to send. Raises ApiError, ServiceError, and ClientGone."""
         served = self._gateway.model_id
-        if self._request.model != served:
+        if self._request.model not in (None, served):
             raise unknown_model(self._request.model, served)
         headers = {"X-Request-Id": self._head.id}
         if self._request.stream:

@@ -119,7 +119,7 @@ class Message(_Wire):
 class GenerationRequest(_Wire):
     """What both endpoints share. None stands for the default."""
 
-    model: str
+    model: str | None = None  # None: the one that is served
     max_tokens: Annotated[int, Field(ge=1, le=TOKEN_ID_MAX)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
