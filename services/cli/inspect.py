@@ -7,6 +7,8 @@ import json
 import sys
 from pathlib import Path
 
+from engine.errors import printable
+
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare `lamina inspect`."""
@@ -60,10 +62,11 @@ def _text(record: dict[str, object]) -> str:
     assert isinstance(total, int)
     experts = f"{record['experts_used']} of {record['experts']}" if record["experts"] else "none"
     lines = [
-        f"{record['name']}  ({record['architecture']}, {record['parameters']:,} parameters)",
-        *(f"  file          {file}" for file in files),
+        printable(f"{record['name']}  ({record['architecture']}, ")
+        + f"{record['parameters']:,} parameters)",
+        *(f"  file          {printable(file)}" for file in files),
         f"  context       {record['context']:,} positions",
-        f"  tokenizer     {record['tokenizer']}",
+        f"  tokenizer     {printable(str(record['tokenizer']))}",
         f"  experts used  {experts}",
         "",
         "  bytes by part",

@@ -27,6 +27,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("model", type=Path, help="GGUF file (any shard of a split set)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     parser.add_argument("--port", type=int, default=8080, help="0 picks a free one (%(default)s)")
+    parser.add_argument(
+        "--metrics-port",
+        type=int,
+        help="/metrics of the scheduler; the worker's is one more (default: --port + 1; 0: any)",
+    )
     parser.add_argument("--model-id", help="name that clients ask for (default: from the file)")
     parser.add_argument("--workers", type=int, default=1, help="worker processes; 1 so far")
     parser.add_argument("--device", default="auto", help="auto or cpu so far (%(default)s)")
@@ -57,7 +62,8 @@ def children(args: argparse.Namespace, folder: Path) -> list[Child]:
     """The processes in the order of their start; they are stopped in the reverse order."""
     worker, scheduler = f"unix:{folder}/worker.sock", f"unix:{folder}/scheduler.sock"
     drain = ["--drain-seconds", str(args.drain_seconds)]
-    metrics = [f"{args.host}:{args.port + n if args.port else 0}" for n in (1, 2)]
+    first = args.metrics_port if args.metrics_port is not None else args.port and args.port + 1
+    metrics = [f"{args.host}:{first and first + n}" for n in (0, 1)]  # port 0 stays 0
     model_id = ["--model-id", args.model_id] if args.model_id else []
     return [
         Child(

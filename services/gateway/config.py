@@ -27,7 +27,7 @@ def _limit_seconds(text: str) -> float:
 class GatewayConfig:
     """Serves a model's HTTP API; the scheduler does the work."""
 
-    model: Path = flag("GGUF file, for its text side", kind=Path)  # noqa: RUF009  a field
+    model: Path = flag("GGUF file, for its text side", kind=Path)
     model_id: str = flag("name that clients ask for; empty: the file's", default="")
     scheduler: str = flag("address of the scheduler, host:port or unix:/path")
     host: str = flag("address to listen on", default="127.0.0.1")

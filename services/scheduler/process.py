@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 
 from services.common import lifecycle, rpc, telemetry
 from services.common.clock import RealClock
+from services.common.errors import ServiceError
 from services.common.lifecycle import Exit
 from services.pb.scheduler_pb2_grpc import add_SchedulerServicer_to_server
 from services.scheduler.config import SchedulerConfig
@@ -46,6 +47,9 @@ async def serve(config: SchedulerConfig) -> int:
             await lifecycle.until_stopped(stopped, asyncio.shield(linking))
             await server.set_serving(False)
             drained = await driver.drain(config.drain_seconds)
+        except ServiceError as error:
+            _log.error("worker %s: %s", config.worker, error)
+            return Exit.FAILED
         finally:
             linking.cancel()
             await asyncio.gather(linking, return_exceptions=True)

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable
 import grpc
 
 from services.common import rpc
-from services.common.errors import NotReady
+from services.common.errors import NotReady, StaleLease
 from services.pb import worker_pb2 as pb
 from services.pb import worker_pb2_grpc
 from services.pb.common_pb2 import Sampling
@@ -46,7 +46,10 @@ class WorkerLink:
         self._steps.put_nowait(step)
 
     async def run(self, post: Callable[[Event], None], notice: Callable[[bool], object]) -> None:
-        """Connect, serve, and again. `notice` is told when a worker comes and goes."""
+        """Connect, serve, and again. `notice` is told when a worker comes and goes.
+
+        Raises StaleLease when another scheduler took the worker over.
+        """
         async with rpc.channel(self._address) as channel:
             stub = worker_pb2_grpc.WorkerStub(channel)
             while True:
@@ -54,6 +57,8 @@ class WorkerLink:
                     await self._session(stub, post, notice)
                 except grpc.aio.AioRpcError as error:
                     failure = rpc.service_error(error)
+                    if isinstance(failure, StaleLease):
+                        raise failure from None  # going back would only take the worker from it
                     level = logging.DEBUG if self.description is None else logging.WARNING
                     _log.log(level, "worker %s: %s", self._address, failure)
                 if self.description is not None:

@@ -158,6 +158,24 @@ async def test_killed_scheduler_leaves_a_worker_for_the_next(tmp_path: Path) -> 
     assert again.tokens == alone([5], 4, 0)
 
 
+async def test_second_scheduler_takes_the_worker_over_for_good(tmp_path: Path) -> None:
+    async with Cluster.open(tmp_path) as cluster:
+        first = cluster.scheduler
+        assert first is not None
+        cluster.scheduler = None
+        folder = tmp_path / "next"
+        folder.mkdir()
+        address = f"unix:{folder}/s.sock"
+        flags = ("--worker", cluster.worker_address, "--listen", address)
+        second = await start("services.scheduler", *flags)
+        try:
+            assert await first.wait() == 1
+            assert any("another scheduler took over" in line for line in first.stderr)
+            assert second.child.returncode is None
+        finally:
+            await second.kill()
+
+
 async def test_sigterm_lets_streams_finish_and_refuses_new_ones(tmp_path: Path) -> None:
     async with Cluster.open(tmp_path) as cluster:
         answer = Answer()
