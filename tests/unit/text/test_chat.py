@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 import pytest
-from helpers.text_metadata import tiny_tokenizer
 
 from engine.errors import PromptError, TextError
 from engine.text.chat import ChatTemplate
 from engine.text.sandbox import Limits
+from helpers.text_metadata import tiny_tokenizer
 
 USER = [{"role": "user", "content": "Hi"}]
 SMALL = Limits(output_chars_max=1000, range_items_max=100, repeat_items_max=100)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from helpers.text_metadata import id_of, tiny_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import PromptError
 from engine.text.detokenizer import Detokenizer
+from helpers.text_metadata import id_of, tiny_tokenizer
 
 TOKENIZER = tiny_tokenizer()
 IDS = st.lists(st.integers(0, TOKENIZER.vocab_size - 1))

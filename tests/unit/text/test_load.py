@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from helpers.text_metadata import text_metadata
 
 from engine.errors import ModelFileError
 from engine.gguf.writer import write_gguf
 from engine.text.load import load_text
+from helpers.text_metadata import text_metadata
 
 NAMES: dict[str, object] = {
     "general.architecture": "llama",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 
 import pytest
-from helpers.text_metadata import id_of, text_metadata, tiny_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from engine.errors import PromptError
 from engine.text.pretokenizers import PRE_TOKENIZERS
 from engine.text.tokenizer import Tokenizer
 from engine.text.vocabulary import BYTE_CHARACTERS, TokenType
+from helpers.text_metadata import id_of, text_metadata, tiny_tokenizer
 
 TOKENIZER = tiny_tokenizer()
 BY_NAME = {name: tiny_tokenizer(pre=name) for name in PRE_TOKENIZERS}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.text_metadata import text_metadata
 
 from engine.errors import TextError
 from engine.text.tokenizer import Tokenizer
 from engine.text.vocabulary import BYTE_CHARACTERS, TokenType, Vocabulary
+from helpers.text_metadata import text_metadata
 
 TOKENS = text_metadata()["tokenizer.ggml.tokens"]
 TYPES = text_metadata()["tokenizer.ggml.token_type"]
