@@ -10,7 +10,7 @@ from engine.kernels import ops
 from engine.kernels.ops import RopeStyle
 from engine.kv.pool import KVPool
 from engine.kv.tables import StepPlaces
-from engine.model.layers import Linear, RMSNorm
+from engine.model.layers import Linear, Parts, RMSNorm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,27 @@ class Attention:
     head_dim: int
     inv_freq: Tensor  # (rope_dims / 2,) float64
     style: RopeStyle
+
+    @classmethod
+    def build(
+        cls, parts: Parts, layer: int, *, inv_freq: Tensor, style: RopeStyle, head_norms: bool
+    ) -> Attention:
+        """Attention of a layer; `head_norms`: queries and keys are normalised per head."""
+        blk, shape = f"blk.{layer}", parts.shape
+        return cls(
+            layer=layer,
+            q=parts.linear(f"{blk}.attn_q"),
+            k=parts.linear(f"{blk}.attn_k"),
+            v=parts.linear(f"{blk}.attn_v"),
+            out=parts.linear(f"{blk}.attn_output"),
+            q_norm=parts.norm(f"{blk}.attn_q_norm") if head_norms else None,
+            k_norm=parts.norm(f"{blk}.attn_k_norm") if head_norms else None,
+            heads=shape.heads,
+            kv_heads=shape.kv_heads,
+            head_dim=shape.head_dim,
+            inv_freq=inv_freq,
+            style=style,
+        )
 
     def __call__(self, x: Tensor, places: StepPlaces, pool: KVPool) -> Tensor:
         tokens = x.shape[0]

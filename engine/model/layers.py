@@ -48,6 +48,30 @@ class DenseFFN:
         return self.down(ops.swiglu(self.gate(x), self.up(x)))
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Makes parts of a model from its weights; used while an architecture is built."""
+
+    shape: ModelShape
+    weights: Weights
+    activations: Activations
+
+    def linear(self, name: str) -> Linear:
+        """`name` without the `.weight` suffix."""
+        return Linear(self.weights.matrix(name), self.activations)
+
+    def router(self, name: str) -> Linear:
+        """Exact in every mode: the router decides which weights run at all."""
+        return Linear(self.weights.matrix(name), Activations.F32)
+
+    def norm(self, name: str) -> RMSNorm:
+        return RMSNorm(self.weights.vector(name), self.shape.rms_eps)
+
+    def head(self) -> Linear:
+        """The output matrix, which may be the embedding's."""
+        return self.linear("token_embd" if self.shape.tied_output else "output")
+
+
 def inverse_frequencies(shape: ModelShape, weights: Weights) -> Tensor:
     """(rope_dims / 2,) float64, radians per position.
 

@@ -18,7 +18,7 @@ from engine.kernels.ops import Activations, QuantMatrix, RopeStyle
 from engine.kv.pool import KVPool
 from engine.kv.tables import StepPlaces
 from engine.model.attention import Attention
-from engine.model.layers import DenseFFN, Linear, RMSNorm, inverse_frequencies
+from engine.model.layers import DenseFFN, Linear, Parts, RMSNorm, inverse_frequencies
 from engine.model.loader import Weights
 
 
@@ -43,43 +43,29 @@ class Llama:
     @classmethod
     def build(cls, shape: ModelShape, weights: Weights, activations: Activations) -> Llama:
         """Parameters are views of the mapped file."""
+        parts = Parts(shape, weights, activations)
         inv_freq = inverse_frequencies(shape, weights)
-
-        def linear(name: str) -> Linear:
-            return Linear(weights.matrix(name), activations)
-
-        def norm(name: str) -> RMSNorm:
-            return RMSNorm(weights.vector(name), shape.rms_eps)
 
         def layer(index: int) -> _Layer:
             blk = f"blk.{index}"
             return _Layer(
-                attn_norm=norm(f"{blk}.attn_norm"),
-                attention=Attention(
-                    layer=index,
-                    q=linear(f"{blk}.attn_q"),
-                    k=linear(f"{blk}.attn_k"),
-                    v=linear(f"{blk}.attn_v"),
-                    out=linear(f"{blk}.attn_output"),
-                    q_norm=None,
-                    k_norm=None,
-                    heads=shape.heads,
-                    kv_heads=shape.kv_heads,
-                    head_dim=shape.head_dim,
-                    inv_freq=inv_freq,
-                    style=RopeStyle.NORM,
+                attn_norm=parts.norm(f"{blk}.attn_norm"),
+                attention=Attention.build(
+                    *(parts, index), inv_freq=inv_freq, style=RopeStyle.NORM, head_norms=False
                 ),
-                ffn_norm=norm(f"{blk}.ffn_norm"),
+                ffn_norm=parts.norm(f"{blk}.ffn_norm"),
                 ffn=DenseFFN(
-                    linear(f"{blk}.ffn_gate"), linear(f"{blk}.ffn_up"), linear(f"{blk}.ffn_down")
+                    gate=parts.linear(f"{blk}.ffn_gate"),
+                    up=parts.linear(f"{blk}.ffn_up"),
+                    down=parts.linear(f"{blk}.ffn_down"),
                 ),
             )
 
         return cls(
             embedding=weights.matrix("token_embd"),
             layers=[layer(index) for index in range(shape.layers)],
-            norm=norm("output_norm"),
-            head=linear("token_embd" if shape.tied_output else "output"),
+            norm=parts.norm("output_norm"),
+            head=parts.head(),
         )
 
     def forward(self, ids: Tensor, places: StepPlaces, pool: KVPool) -> Tensor:

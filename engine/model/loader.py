@@ -17,9 +17,6 @@ from engine.gguf.types import GGMLType
 from engine.kernels import _native
 from engine.kernels.ops import QuantMatrix
 
-PAGE_BYTES = 4096
-TOUCH_BYTES = 32 << 20  # bytes brought in between two progress reports
-
 
 class Weights:
     """Looks tensors up by GGUF name, without the `.weight` suffix."""

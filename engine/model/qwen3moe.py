@@ -19,7 +19,7 @@ from engine.kernels.ops import Activations, QuantMatrix, RopeStyle
 from engine.kv.pool import KVPool
 from engine.kv.tables import StepPlaces
 from engine.model.attention import Attention
-from engine.model.layers import Linear, RMSNorm, inverse_frequencies
+from engine.model.layers import Linear, Parts, RMSNorm, inverse_frequencies
 from engine.model.loader import Weights
 from engine.model.moe import MoE
 
@@ -45,47 +45,32 @@ class Qwen3MoE:
     @classmethod
     def build(cls, shape: ModelShape, weights: Weights, activations: Activations) -> Qwen3MoE:
         """Parameters are views of the mapped file."""
+        parts = Parts(shape, weights, activations)
         inv_freq = inverse_frequencies(shape, weights)
         stacks = [_layer_experts(weights, f"blk.{index}") for index in range(shape.layers)]
         experts = MappedExperts(stacks, activations)
 
-        def linear(name: str) -> Linear:
-            return Linear(weights.matrix(name), activations)
-
-        def norm(name: str) -> RMSNorm:
-            return RMSNorm(weights.vector(name), shape.rms_eps)
-
         def layer(index: int) -> _Layer:
             blk = f"blk.{index}"
-            # The router decides which weights run at all: it stays exact in every mode.
-            router = Linear(weights.matrix(f"{blk}.ffn_gate_inp"), Activations.F32)
             return _Layer(
-                attn_norm=norm(f"{blk}.attn_norm"),
-                attention=Attention(
-                    layer=index,
-                    q=linear(f"{blk}.attn_q"),
-                    k=linear(f"{blk}.attn_k"),
-                    v=linear(f"{blk}.attn_v"),
-                    out=linear(f"{blk}.attn_output"),
-                    q_norm=norm(f"{blk}.attn_q_norm"),
-                    k_norm=norm(f"{blk}.attn_k_norm"),
-                    heads=shape.heads,
-                    kv_heads=shape.kv_heads,
-                    head_dim=shape.head_dim,
-                    inv_freq=inv_freq,
-                    style=RopeStyle.NEOX,
+                attn_norm=parts.norm(f"{blk}.attn_norm"),
+                attention=Attention.build(
+                    *(parts, index), inv_freq=inv_freq, style=RopeStyle.NEOX, head_norms=True
                 ),
-                ffn_norm=norm(f"{blk}.ffn_norm"),
+                ffn_norm=parts.norm(f"{blk}.ffn_norm"),
                 moe=MoE(
-                    layer=index, router=router, experts=experts, experts_used=shape.experts_used
+                    layer=index,
+                    router=parts.router(f"{blk}.ffn_gate_inp"),
+                    experts=experts,
+                    experts_used=shape.experts_used,
                 ),
             )
 
         return cls(
             embedding=weights.matrix("token_embd"),
             layers=[layer(index) for index in range(shape.layers)],
-            norm=norm("output_norm"),
-            head=linear("token_embd" if shape.tied_output else "output"),
+            norm=parts.norm("output_norm"),
+            head=parts.head(),
             experts=experts,
         )
 
