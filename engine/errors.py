@@ -15,18 +15,33 @@ from __future__ import annotations
 
 from pathlib import Path
 
+QUOTED_MAX = 300  # characters kept at either end of a text that comes from a file
+
 
 class EngineError(Exception):
     """Base of everything a caller of the engine may catch."""
 
 
 class ModelFileError(EngineError):
-    """A model file that is refused: names the file and the reason, on one line."""
+    """A model file that is refused: names the file and the reason, on one line.
+
+    The reason may quote the file, and anyone may have written that: it is made printable here.
+    """
 
     def __init__(self, path: Path | str, reason: str) -> None:
-        super().__init__(f"{path}: {reason}")
         self.path = Path(path)
-        self.reason = reason
+        self.reason = printable(reason)
+        super().__init__(f"{printable(str(path))}: {self.reason}")
+
+
+def printable(text: str) -> str:
+    """`text` fit for one line of a terminal: controls escaped, a very long middle cut out."""
+    if len(text) > 2 * QUOTED_MAX:
+        text = f"{text[:QUOTED_MAX]} … {text[-QUOTED_MAX:]}"
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )
 
 
 class TextError(EngineError):

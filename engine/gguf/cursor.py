@@ -14,6 +14,7 @@ import numpy as np
 
 NESTING_MAX = 4  # arrays of arrays; real files nest none
 STRING_BYTES_MAX = 64 << 20
+KEY_BYTES_MAX = 65535  # of metadata keys and tensor names; the format's own limit for keys
 
 
 class ValueType(IntEnum):
@@ -74,19 +75,16 @@ class Cursor:
     def u64(self, what: str) -> int:
         return int.from_bytes(self.take(8, what), "little")
 
-    def string(self, what: str) -> str:
+    def string(self, what: str, bytes_max: int = STRING_BYTES_MAX) -> str:
         """A length-prefixed UTF-8 string. Tokens may hold any bytes, keys and names may not."""
-        raw = self._string_bytes(what)
+        length = self.u64(what)
+        if length > bytes_max:
+            raise HeaderError(f"{what} claims {length} bytes")
+        raw = self.take(length, what)
         try:
             return str(raw, "utf-8")
         except UnicodeDecodeError:
             raise HeaderError(f"{what} is not UTF-8") from None
-
-    def _string_bytes(self, what: str) -> memoryview:
-        length = self.u64(what)
-        if length > STRING_BYTES_MAX:
-            raise HeaderError(f"{what} claims {length} bytes")
-        return self.take(length, what)
 
     def value(self, key: str) -> object:
         """One metadata value with its type tag."""

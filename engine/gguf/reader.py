@@ -9,7 +9,9 @@ Source: gguf.md of the ggml repository (format versions 2 and 3); split sets as 
 from __future__ import annotations
 
 import mmap
+import os
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,14 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import ModelFileError
-from engine.gguf.cursor import Cursor, HeaderError
+from engine.gguf.cursor import KEY_BYTES_MAX, Cursor, HeaderError
 from engine.gguf.metadata import Metadata
 from engine.gguf.types import LAYOUTS, REMOVED_TYPES, GGMLType, row_bytes
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 DIMENSIONS_MAX = 4
-NAME_BYTES_MAX = 512
 ALIGNMENT_DEFAULT = 32
 ALIGNMENT_MAX = 1 << 20
 ELEMENTS_MAX = 1 << 62
@@ -142,50 +143,59 @@ def _split_set(path: Path) -> list[Path]:
     names = (f"{match['stem']}-{n:05d}-of-{count:05d}.gguf" for n in range(1, count + 1))
     files = [path.with_name(name) for name in names]
     for file in files:
-        if not file.exists():
+        if not os.path.exists(file):  # unlike Path.exists, false for names that cannot be
             raise ModelFileError(path, f"shard {file.name} of the split set is missing")
     return files
 
 
 def _check_split(shards: list[_Shard]) -> None:
-    first = shards[0]
-    count = first.metadata.integer("split.count", 1) or 1
-    if count != len(shards):
-        reason = f"split.count is {count}, but the file's name says {len(shards)}"
-        raise ModelFileError(first.path, reason)
-    if count == 1:
-        return
     for index, shard in enumerate(shards):
-        # A shard that is a link is a file that several sets share: it cannot know its number.
-        if shard.metadata.integer("split.no", index) != index and not shard.path.is_symlink():
+        # A shard that is a link is a file that several sets share: it knows neither its number nor
+        # how many there are.
+        if index and shard.path.is_symlink():
+            continue
+        count = shard.metadata.integer("split.count", 0) or 1
+        if count != len(shards):
+            reason = f"split.count is {count}, but the file's name says {len(shards)}"
+            raise ModelFileError(shard.path, reason)
+        if count > 1 and shard.metadata.integer("split.no", index) != index:
             raise ModelFileError(shard.path, f"split.no is not {index}, as its name says")
     total = sum(len(shard.tensors) for shard in shards)
-    expected = first.metadata.integer("split.tensors.count", total)
-    if expected != total:
-        raise ModelFileError(first.path, f"the split set has {total} tensors, not {expected}")
+    expected = shards[0].metadata.integer("split.tensors.count", total)
+    if len(shards) > 1 and expected != total:
+        reason = f"the split set has {total} tensors, not {expected}"
+        raise ModelFileError(shards[0].path, reason)
 
 
 def _open_shard(path: Path) -> _Shard:
+    mapping = _map(path)
     try:
+        with memoryview(mapping) as view:
+            metadata, tensors = _parse(view, path)
+    except HeaderError as error:
+        reason = str(error)
+    except ModelFileError as error:
+        reason = error.reason
+    else:
+        return _Shard(path=path, mapping=mapping, metadata=metadata, tensors=tensors)
+    mapping.close()  # only here: a caught error keeps views of the mapping alive
+    raise ModelFileError(path, reason)
+
+
+def _map(path: Path) -> mmap.mmap:
+    """The file's bytes. What is no regular file is refused unopened: opening a pipe would block."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise ModelFileError(path, "not a regular file")
+        if status.st_size == 0:
+            raise ModelFileError(path, "the file is empty")
         with path.open("rb") as file:
-            mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except ValueError:
-        raise ModelFileError(path, "the file is empty") from None
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise ModelFileError(path, error.strerror or str(error)) from None
-    view = memoryview(mapping)
-    try:
-        metadata, tensors = _parse(view, path)
-    except HeaderError as error:
-        view.release()
-        mapping.close()
+    except ValueError as error:  # a name with a zero byte, or a file that was emptied meanwhile
         raise ModelFileError(path, str(error)) from None
-    except ModelFileError:
-        view.release()
-        mapping.close()
-        raise
-    view.release()
-    return _Shard(path=path, mapping=mapping, metadata=metadata, tensors=tensors)
 
 
 def _parse(view: memoryview, path: Path) -> tuple[Metadata, list[TensorInfo]]:
@@ -222,7 +232,9 @@ def _check_count(file_bytes: int, count: int, what: str, *, least_bytes: int) ->
 def _read_pairs(cursor: Cursor, count: int) -> dict[str, object]:
     pairs: dict[str, object] = {}
     for _ in range(count):
-        key = cursor.string("a metadata key")
+        key = cursor.string("a metadata key", KEY_BYTES_MAX)
+        if not key:
+            raise HeaderError("a metadata key without a name")
         if key in pairs:
             raise HeaderError(f"metadata {key} occurs twice")
         pairs[key] = cursor.value(key)
@@ -231,9 +243,9 @@ def _read_pairs(cursor: Cursor, count: int) -> dict[str, object]:
 
 def _read_tensor(cursor: Cursor) -> TensorInfo:
     """One directory entry; its offset is still relative to the data section."""
-    name = cursor.string("a tensor name")
-    if not name or len(name) > NAME_BYTES_MAX:
-        raise HeaderError(f"a tensor name of {len(name)} characters")
+    name = cursor.string("a tensor name", KEY_BYTES_MAX)
+    if not name:
+        raise HeaderError("a tensor without a name")
     num_dimensions = cursor.u32(f"tensor {name}")
     if not 1 <= num_dimensions <= DIMENSIONS_MAX:
         raise HeaderError(f"tensor {name} has {num_dimensions} dimensions")
