@@ -22,7 +22,7 @@ class EngineConfig:
     """How to load and run a model. Zeros and "auto" are resolved by `resolve`."""
 
     model: Path
-    activations: str = "int8"  # or "f32", the reference
+    activations: str = "f32"  # or "int8", activations rounded per 32 values
     threads: int = 0  # 0: one per core
     kv_tokens: int = 0  # positions the KV cache holds; 0: by context and memory
     kv_type: str = "auto"  # "f32", "f16"; auto: f32 with f32 activations, else f16

@@ -30,7 +30,7 @@ class Activations(Enum):
     """How activations meet quantised weights."""
 
     F32 = "f32"  # weights expanded block by block; the reference
-    INT8 = "int8"  # activations rounded to int8 per 32 values; the fast default
+    INT8 = "int8"  # activations rounded to int8 per 32 values
 
 
 class RopeStyle(Enum):

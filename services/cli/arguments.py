@@ -16,7 +16,7 @@ def add_engine_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, help="GGUF file (any shard of a split set)")
     parser.add_argument("--threads", type=int, default=0, help="compute threads; 0: all cores")
     parser.add_argument(
-        "--activations", choices=("int8", "f32"), default="int8", help="int8: fast; f32: exact"
+        "--activations", choices=("f32", "int8"), default="f32", help="f32 (exact) or int8"
     )
     parser.add_argument("--kv-tokens", type=int, default=0, help="positions of KV cache; 0: auto")
 

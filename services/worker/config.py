@@ -18,7 +18,7 @@ class WorkerConfig:
     metrics_listen: str = flag("host:port of /metrics; port 0: any", default="127.0.0.1:0")
     threads: int = flag("compute threads; 0: all cores", default=0, kind=count_or_auto)
     activations: str = flag(
-        "int8 (fast) or f32 (exact)", default="int8", kind=one_of("int8", "f32")
+        "how activations meet weights", default="f32", kind=one_of("int8", "f32")
     )
     kv_tokens: int = flag("positions of KV cache; 0: auto", default=0, kind=count_or_auto)
     kv_type: str = flag("type of the KV cache", default="auto", kind=one_of("auto", "f32", "f16"))

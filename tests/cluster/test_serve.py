@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import openai
 import psutil
 import pytest
+from playwright.async_api import ViewportSize, expect
 
+from helpers import smollm2
+from helpers.browser import CHROMIUM, DESKTOP, MISSING, PHONE, chromium
+from helpers.smollm2 import smollm2_path
 from helpers.system import DEMO_MODEL, System, lamina, serving
 
 NUM_CLIENTS = 64
@@ -55,6 +59,34 @@ async def test_many_clients_get_what_each_gets_alone(system: System) -> None:
         together = await asyncio.gather(*(stream_text(api, prompt) for prompt in prompts))
     assert together == alone
     assert len(set(alone)) > NUM_CLIENTS // 4
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
+@pytest.mark.parametrize("screen", [PHONE, DESKTOP], ids=["phone", "desktop"])
+async def test_page_streams_readable_text(system: System, screen: tuple[int, int]) -> None:
+    async with chromium() as browser:
+        size: ViewportSize = {"width": screen[0], "height": screen[1]}
+        page = await (await browser.new_context(viewport=size)).new_page()
+        await page.goto(system.url)
+        await page.get_by_label("Message").fill("What is the capital of France?")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_label("Answer")).to_contain_text("capital of France is Paris")
+
+
+@pytest.mark.skipif(smollm2_path() is None, reason=smollm2.MISSING)
+async def test_real_model_answers_sensibly() -> None:
+    model = smollm2_path()
+    assert model is not None
+    with serving(model, "--kv-tokens", "2048") as running:
+        async with client(running) as api:
+            served = (await api.models.list()).data[0].id
+            answer = await api.chat.completions.create(
+                model=served,
+                messages=[{"role": "user", "content": "What is the capital of France?"}],
+                temperature=0,
+                max_tokens=16,
+            )
+    assert "The capital of France is Paris" in (answer.choices[0].message.content or "")
 
 
 async def test_metrics_count_what_was_served(system: System) -> None:
@@ -106,6 +138,48 @@ def refused(answer: subprocess.CompletedProcess[str], *words: str) -> None:
     assert lines[0].startswith("lamina: error: ")
     for word in words:
         assert word in lines[0]
+
+
+def with_architecture(raw: bytes) -> bytes:
+    return raw.replace(b"qwen3moe", b"qwen9moe")  # the key of every size goes with it
+
+
+def with_type(raw: bytes) -> bytes:
+    name = b"output_norm.weight"
+    at = raw.index(name) + len(name) + 4 + 8  # past the number of dimensions and the one there is
+    return raw[:at] + b"\xff\0\0\0" + raw[at + 4 :]
+
+
+def with_dimensions(raw: bytes) -> bytes:
+    name = b"output_norm.weight"
+    at = raw.index(name) + len(name) + 4
+    return raw[:at] + b"\xff" * 8 + raw[at + 8 :]
+
+
+def with_overlap(raw: bytes) -> bytes:
+    name = b"output_norm.weight"
+    at = raw.index(name) + len(name) + 4 + 8 + 4
+    return raw[:at] + bytes(8) + raw[at + 8 :]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda raw: raw[: len(raw) // 2], "truncated"),
+        (lambda raw: bytes(range(256)) * 64, "not a GGUF file"),
+        (with_architecture, "unknown architecture 'qwen9moe'"),
+        (with_type, "unknown type 255"),
+        (with_dimensions, "impossible dimensions"),
+        (with_overlap, "overlap"),
+    ],
+    ids=["truncated", "random", "architecture", "type", "dimensions", "overlap"],
+)
+def test_hostile_file_is_refused_with_one_line(
+    change: Callable[[bytes], bytes], words: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "hostile.gguf"
+    path.write_bytes(change(DEMO_MODEL.read_bytes()))
+    refused(lamina("serve", str(path), "--port", "0"), str(path), words)
 
 
 @pytest.mark.parametrize("command", [["serve", "--port", "0"], ["inspect"], ["generate"]])
