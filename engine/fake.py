@@ -1,9 +1,10 @@
 """An engine without a model: tokens that can be computed by hand, and the rules enforced strictly.
 
-The next token of a sequence is a hash of all its tokens and its seed. Batches, chunks, preemption
-and restarts cannot change it, so a test that compares streams finds any token that was lost,
-repeated or mixed up on the way. What the real engine would refuse is refused here too, and pages
-are really written: a page shared by mistake gives wrong tokens.
+The next token of a sequence is a hash of all its tokens, its seed and the number of the output
+token. Batches, chunks, preemption and restarts cannot change it, so a test that compares streams
+finds any token that was lost, repeated or mixed up on the way, and a restart that forgets where the
+prompt ended. What the real engine would refuse is refused here too, and pages are really written: a
+page shared by mistake gives wrong tokens.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ from engine.api import (
 from engine.errors import StepError
 
 MULTIPLIER, MODULUS = 1_000_003, (1 << 61) - 1
+LOGPROB = -0.5  # of every token
 
 
-def next_token(tokens: Sequence[int], seed: int, vocab_size: int) -> int:
+def next_token(tokens: Sequence[int], seed: int, vocab_size: int, *, num_prompt_tokens: int) -> int:
     """The token after `tokens`, whatever was done to compute it."""
-    value = seed + 1
+    output_index = len(tokens) - num_prompt_tokens
+    value = seed * MULTIPLIER + output_index + 1
     for token in tokens:
         value = (value * MULTIPLIER + token + 1) % MODULUS
     return value % vocab_size
@@ -71,29 +74,27 @@ class FakeEngine:
         self._before_step = before_step
         self._pool = [[-1] * page_tokens for _ in range(num_pages)]
         self._open: dict[SequenceId, _Open] = {}
+        self._closed = False
 
     @property
     def facts(self) -> EngineFacts:
         return self._facts
 
+    @property
+    def open_sequences(self) -> frozenset[SequenceId]:
+        """What a test looks at to see that sequences were released."""
+        return frozenset(self._open)
+
     def step(self, request: StepRequest) -> StepResult:
-        """Run one step. Raises StepError if the request breaks a rule."""
+        """Run one step. Raises StepError, and changes nothing, if the request breaks a rule."""
         began = time.perf_counter()
+        assert not self._closed, "a step after close"
         if self._before_step is not None:
             self._before_step(request)
+        self._check(request)
         for released in request.releases:
-            if self._open.pop(released, None) is None:
-                raise StepError(f"sequence {released} is released but not open")
-        for start in request.starts:
-            if start.sequence in self._open:
-                raise StepError(f"sequence {start.sequence} is started but open already")
-            self._open[start.sequence] = _Open(start)
-        if len(self._open) > self._facts.sequences_max:
-            raise StepError(f"{len(self._open)} sequences are open")
-        if sum(len(entry.tokens) for entry in request.entries) > self._facts.step_tokens_max:
-            raise StepError("too many tokens in a step")
-        if len({entry.sequence for entry in request.entries}) != len(request.entries):
-            raise StepError("a sequence has two entries")
+            del self._open[released]
+        self._open.update((start.sequence, _Open(start)) for start in request.starts)
         sampled = [self._run(entry) for entry in request.entries]
         lengths = [len(entry.tokens) for entry in request.entries]
         return StepResult(
@@ -111,13 +112,12 @@ class FakeEngine:
         self._open.clear()
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to give back, but nothing may follow."""
+        self.reset()
+        self._closed = True
 
     def _run(self, entry: StepEntry) -> SampledToken | None:
-        state = self._open.get(entry.sequence)
-        if state is None:
-            raise StepError(f"sequence {entry.sequence} is not open")
-        self._check(entry, state)
+        state = self._open[entry.sequence]
         state.pages.extend(entry.new_pages)
         for offset, token in enumerate(entry.tokens):
             page, place = divmod(state.num_tokens + offset, self._facts.page_tokens)
@@ -125,29 +125,59 @@ class FakeEngine:
         state.num_tokens += len(entry.tokens)
         if not entry.sample:
             return None
-        seed = state.start.sampling.seed
-        token = next_token(self._read(state), seed, self._facts.vocab_size)
+        stored = [token for page in state.pages for token in self._pool[page]][: state.num_tokens]
+        token = next_token(
+            stored,
+            state.start.sampling.seed,
+            self._facts.vocab_size,
+            num_prompt_tokens=state.start.num_prompt_tokens,
+        )
         wanted = state.start.sampling.logprobs
-        top = ((token, -0.5),)[: wanted or 0]
-        logprob = None if wanted is None else -0.5
-        return SampledToken(sequence=entry.sequence, token=token, logprob=logprob, top=top)
+        return SampledToken(
+            sequence=entry.sequence,
+            token=token,
+            logprob=None if wanted is None else LOGPROB,
+            top=((token, LOGPROB),)[: wanted or 0],
+        )
 
-    def _read(self, state: _Open) -> list[int]:
-        stored = [token for page in state.pages for token in self._pool[page]]
-        return stored[: state.num_tokens]
+    def _check(self, request: StepRequest) -> None:
+        """Everything that could be wrong with a request, before anything changes."""
+        releases = set(request.releases)
+        if len(releases) != len(request.releases) or not releases <= self._open.keys():
+            raise StepError(f"releases {request.releases}: one is not open, or released twice")
+        open_then = {id: state for id, state in self._open.items() if id not in releases}
+        for start in request.starts:
+            if start.sequence in open_then:
+                raise StepError(f"sequence {start.sequence} is started but open already")
+            if start.num_prompt_tokens < 1:
+                raise StepError(f"sequence {start.sequence} has no prompt")
+            open_then[start.sequence] = _Open(start)
+        if len(open_then) > self._facts.sequences_max:
+            raise StepError(f"{len(open_then)} sequences would be open")
+        if sum(len(entry.tokens) for entry in request.entries) > self._facts.step_tokens_max:
+            raise StepError("too many tokens in a step")
+        if len({entry.sequence for entry in request.entries}) != len(request.entries):
+            raise StepError("a sequence has two entries")
+        owned = {page for state in open_then.values() for page in state.pages}
+        for entry in request.entries:
+            if entry.sequence not in open_then:
+                raise StepError(f"sequence {entry.sequence} is not open")
+            self._check_entry(entry, open_then[entry.sequence], owned)
+            owned.update(entry.new_pages)
 
-    def _check(self, entry: StepEntry, state: _Open) -> None:
-        owned = {page for other in self._open.values() for page in other.pages}
+    def _check_entry(self, entry: StepEntry, state: _Open, owned: set[int]) -> None:
         end = entry.position + len(entry.tokens)
-        pages = len(state.pages) + len(entry.new_pages)
+        new = set(entry.new_pages)
+        pages = len(state.pages) + len(new)
         problems = {
             "no tokens": not entry.tokens,
             "not where it stands": entry.position != state.num_tokens,
-            "pages in use": not owned.isdisjoint(entry.new_pages),
-            "no such page": any(not 0 <= page < self._facts.num_pages for page in entry.new_pages),
+            "pages in use": not owned.isdisjoint(new) or len(new) != len(entry.new_pages),
+            "no such page": any(not 0 <= page < self._facts.num_pages for page in new),
             "too few pages": end > pages * self._facts.page_tokens,
             "beyond the context": end > self._facts.context_tokens_max,
             "no such token": any(not 0 <= token < self._facts.vocab_size for token in entry.tokens),
+            "sampled inside the prompt": entry.sample and end < state.start.num_prompt_tokens,
         }
         for problem, present in problems.items():
             if present:

@@ -6,17 +6,19 @@ when the worker is idle and something arrives, the next is composed:
 
 1. one token for every running sequence that is decoding
 2. prefill chunks of running sequences, oldest first, within the step's token budget
-3. waiting requests in order of arrival, when their pages are free and a sequence is
+3. waiting requests in order of arrival, when pages for all their tokens are free
 
-When pages run out the youngest running sequence is preempted: its pages are freed, and it goes to
-the head of the queue to be computed again from its token ids. Its stream goes on where it was,
-because a token depends on the tokens before it, the seed and its index only.
+A sequence holds the pages of all its tokens from its first chunk on, so that a prefill never stalls
+half way behind younger ones. When a decoding sequence finds no page for its next token, the
+youngest running sequence is preempted: its pages are freed, and it goes to the head of the queue to
+be computed again from its token ids. Its stream goes on where it was, because a token depends on
+the tokens before it, the seed and its index only. The oldest is never preempted for another, so
+every request ends.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 
 from services.scheduler.model import (
     Action,
@@ -43,6 +45,7 @@ from services.scheduler.model import (
     WorkerUp,
 )
 from services.scheduler.pages import Pages
+from services.scheduler.refusals import lost, misfit
 
 RETRY_MS_MIN, RETRY_MS_MAX = 500, 60_000
 RATE_SMOOTHING = 0.2  # weight of the newest interval between two finished requests
@@ -99,9 +102,9 @@ class Core:
                 assert step == self._steps, f"step {step} is done, {self._steps} was sent"
                 actions += self._step_done(sampled, now)
             case WorkerUp(facts=facts):
+                assert self._facts is None, "a worker came while there was one"
                 self._facts = facts
                 self._pages = Pages(facts.num_pages, facts.page_tokens)
-                actions += self._refuse_misfits()
             case WorkerDown():
                 actions += self._worker_down()
             case Drain():
@@ -114,12 +117,21 @@ class Core:
         sequences = [*self._waiting, *self._running]
         assert {s.key for s in sequences} == set(self._by_key), "a request is lost or double"
         assert len(sequences) == len(self._by_key), "a request is double"
+        assert not sequences or self._facts is not None, "requests without a worker"
         for s in self._running:
             assert s.id, "a running sequence without an id"
-            assert s.computed <= len(s.pages) * self._pages.page_tokens, "computed beyond pages"
+            # The token that was sampled last may still lack its page.
+            assert len(s.pages) >= self._pages.needed_for(len(s.tokens) - 1), "pages are missing"
+            assert s.computed <= len(s.tokens), "more is computed than there is"
         for s in self._waiting:
+            assert not s.id, "a waiting sequence is on the worker"
             assert not s.pages, "a waiting sequence holds pages"
             assert s.computed == 0, "a waiting sequence is computed"
+        running = {s.id for s in self._running}
+        assert len(running) == len(self._running), "two sequences with one id"
+        assert running.isdisjoint(self._releases), "a running sequence is to be released"
+        assert running >= self._in_flight.keys(), "the step in flight holds an ended sequence"
+        assert self._step_sent or not self._in_flight, "entries in flight without a step"
         ages = [s.arrived for s in self._running]
         assert ages == sorted(ages), "running sequences are out of order"
 
@@ -138,8 +150,8 @@ class Core:
             return Refuse(key=key, refusal=Refusal.DRAINING, message="the server is shutting down")
         if self._facts is None:
             return Refuse(key=key, refusal=Refusal.NOT_READY, message="no worker is ready")
-        if (misfit := _misfit(request, self._facts)) is not None:
-            return misfit
+        if (refusal := misfit(request, self._facts)) is not None:
+            return refusal
         if len(self._waiting) >= self._queue_max:
             return Refuse(
                 key=key,
@@ -152,15 +164,6 @@ class Core:
     def _retry_after_ms(self) -> int:
         """When a place in the queue should be free: one finish from now, at the measured rate."""
         return int(min(max(self._finish_interval * 1000, RETRY_MS_MIN), RETRY_MS_MAX))
-
-    def _refuse_misfits(self) -> list[Action]:
-        """Requests that waited for a worker and do not fit the one that came."""
-        assert self._facts is not None
-        refusals = [_misfit(s.request, self._facts) for s in self._waiting]
-        misfits = [refusal for refusal in refusals if refusal is not None]
-        for refusal in misfits:
-            self._forget(refusal.key)
-        return list(misfits)
 
     def _forget(self, key: RequestKey) -> None:
         """Drop a request, wherever it is; its pages are free for the next step."""
@@ -178,18 +181,21 @@ class Core:
         self._releases.append(sequence.id)
         self._in_flight.pop(sequence.id, None)
         self._pages.release(sequence.pages)
-        sequence.pages, sequence.computed, sequence.id = [], 0, 0
+        sequence.id, sequence.computed = 0, 0
+        sequence.pages, sequence.pages_sent = [], 0
 
     def _worker_down(self) -> list[Action]:
-        lost = list(self._running)
-        for sequence in lost:
-            self._forget(sequence.key)
+        """Every request ends. What never began certainly did not happen, and may be sent again."""
+        ended: list[Action] = [lost(sequence) for sequence in self._by_key.values()]
         self._facts, self._pages = None, Pages(0, 1)
+        self._waiting.clear()
+        self._running.clear()
+        self._by_key.clear()
         self._releases.clear()
         self._in_flight.clear()
         self._step_sent = False
-        message = "the worker was lost while it computed this answer"
-        return [Refuse(key=s.key, refusal=Refusal.WORKER_LOST, message=message) for s in lost]
+        self._last_finish = None
+        return ended
 
     def _step_done(self, sampled: tuple[Sampled, ...], now: float) -> list[Action]:
         self._step_sent = False
@@ -198,6 +204,7 @@ class Core:
             sequence = self._in_flight.get(token.sequence)
             if sequence is None:  # cancelled while the step ran
                 continue
+            assert sequence.remaining == 0, "a token came that was not asked for"
             sequence.tokens.append(token.id)
             if sequence.first_token is None:
                 sequence.first_token = now
@@ -205,6 +212,7 @@ class Core:
             reason = self._reason_to_finish(sequence)
             if reason is not None:
                 actions.append(self._finish(sequence, reason, now))
+        assert all(s.remaining for s in self._in_flight.values()), "a token is missing in a result"
         self._in_flight.clear()
         return actions
 
@@ -232,6 +240,8 @@ class Core:
             self._finish_interval += RATE_SMOOTHING * (newest - self._finish_interval)
         self._last_finish = now
         self._forget(sequence.key)
+        if self.is_idle:  # the time until somebody comes again says nothing of our speed
+            self._last_finish = None
         return Finish(key=sequence.key, reason=reason, usage=usage)
 
     def _next_step(self, now: float) -> list[Action]:
@@ -241,23 +251,20 @@ class Core:
         starts: list[Start] = []
         entries: list[Entry] = []
         budget = self._facts.step_tokens_max
+        # Oldest first, and the youngest gives way: who is preempted here has no entry yet.
         for sequence in [s for s in self._running if s.remaining == 1]:
-            if budget and sequence.id and (entry := self._entry(sequence, 1, self._preempt)):
-                entries.append(entry)
+            if sequence.id and self._hold_pages(sequence):
+                entries.append(self._entry(sequence, budget))
                 budget -= 1
         for sequence in [s for s in self._running if s.remaining > 1]:
-            if budget and (entry := self._entry(sequence, budget, None)):
-                entries.append(entry)
-                budget -= len(entry.tokens)
+            if budget:
+                entries.append(self._entry(sequence, budget))
+                budget -= len(entries[-1].tokens)
         while budget and self._may_admit():
             sequence = self._waiting.popleft()
             starts.append(self._start(sequence, now))
-            entry = self._entry(sequence, budget, None)
-            assert entry is not None, "admitted without pages"
-            entries.append(entry)
-            budget -= len(entry.tokens)
-        # A sequence that was preempted while this step was composed must not be in it.
-        entries = [entry for entry in entries if entry.sequence not in self._releases]
+            entries.append(self._entry(sequence, budget))
+            budget -= len(entries[-1].tokens)
         if not entries and not self._releases:
             return []
         return [self._send(starts, entries)]
@@ -277,7 +284,9 @@ class Core:
     def _may_admit(self) -> bool:
         """The next in line starts when all its tokens, and one page more, have room."""
         assert self._facts is not None
-        if not self._waiting or len(self._running) >= self._facts.sequences_max:
+        # No more sequences than a step has tokens: each running one decodes in every step.
+        limit = min(self._facts.sequences_max, self._facts.step_tokens_max)
+        if not self._waiting or len(self._running) >= limit:
             return False
         needed = self._pages.needed_for(len(self._waiting[0].tokens))
         # Alone it may take the last page; among others that would soon preempt somebody.
@@ -289,57 +298,39 @@ class Core:
         sequence.started = now if sequence.started is None else sequence.started
         self._running.append(sequence)
         self._running.sort(key=lambda s: s.arrived)
+        held = self._hold_pages(sequence)
+        assert held, "admitted without pages"
         return Start(
             sequence=sequence.id,
             sampling=sequence.request.sampling,
             num_prompt_tokens=len(sequence.request.prompt),
         )
 
-    def _entry(
-        self, sequence: Sequence, budget: int, make_room: Callable[[], Sequence] | None
-    ) -> Entry | None:
-        """The next tokens of a sequence with the pages they need; None when there are none."""
-        count = min(budget, sequence.remaining)
-        end = sequence.computed + count
-        needed = self._pages.needed_for(end) - len(sequence.pages)
-        while (pages := self._pages.take(max(0, needed))) is None:
-            if make_room is None or make_room() is sequence:
-                return None
+    def _hold_pages(self, sequence: Sequence) -> bool:
+        """Hold the pages of all its tokens, taking them from the youngest if there are too few.
+
+        False when the youngest was `sequence` itself, which then waits.
+        """
+        needed = self._pages.needed_for(len(sequence.tokens)) - len(sequence.pages)
+        while (pages := self._pages.take(needed)) is None:
+            youngest = self._running[-1]
+            self._stop_running(youngest)
+            self._waiting.appendleft(youngest)
+            self.preemptions += 1
+            if youngest is sequence:
+                return False
         sequence.pages.extend(pages)
+        return True
+
+    def _entry(self, sequence: Sequence, budget: int) -> Entry:
+        """The next tokens of a sequence, at most `budget`, with the pages not yet sent."""
+        end = sequence.computed + min(budget, sequence.remaining)
+        new_pages = tuple(sequence.pages[sequence.pages_sent :])
+        sequence.pages_sent = len(sequence.pages)
         return Entry(
             sequence=sequence.id,
             tokens=tuple(sequence.tokens[sequence.computed : end]),
             position=sequence.computed,
-            new_pages=pages,
+            new_pages=new_pages,
             sample=end == len(sequence.tokens),
         )
-
-    def _preempt(self) -> Sequence:
-        """Free the pages of the youngest running sequence; it will be computed again."""
-        youngest = self._running[-1]
-        self._stop_running(youngest)
-        self._waiting.appendleft(youngest)
-        self.preemptions += 1
-        return youngest
-
-
-def _misfit(request: Request, facts: WorkerFacts) -> Refuse | None:
-    """What is wrong with a request for this model, if anything."""
-
-    def invalid(message: str, param: str) -> Refuse:
-        return Refuse(key=request.key, refusal=Refusal.INVALID, message=message, param=param)
-
-    total = len(request.prompt) + request.max_tokens
-    if not request.prompt:
-        return invalid("the prompt is empty", "prompt_tokens")
-    if request.max_tokens < 1:
-        return invalid("max_tokens is less than 1", "max_tokens")
-    if max(request.prompt) >= facts.vocab_size:
-        return invalid(f"a token outside the vocabulary of {facts.vocab_size}", "prompt_tokens")
-    if total > facts.context_tokens_max:
-        return invalid(
-            f"{len(request.prompt)} prompt tokens and {request.max_tokens} to generate exceed the "
-            f"context of {facts.context_tokens_max}",
-            "max_tokens",
-        )
-    return None

@@ -190,6 +190,7 @@ class Sequence:
     tokens: list[int] = field(default_factory=list)
     id: int = 0  # of the sequence on the worker; 0 while it waits
     pages: list[int] = field(default_factory=list)
+    pages_sent: int = 0  # of `pages`, those the worker knows of
     computed: int = 0
     started: float | None = None
     first_token: float | None = None

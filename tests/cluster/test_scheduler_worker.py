@@ -30,7 +30,7 @@ ENDLESS = 4000  # tokens: still running whenever a test looks
 def alone(prompt: list[int], count: int, seed: int) -> list[int]:
     tokens = list(prompt)
     for _ in range(count):
-        tokens.append(next_token(tokens, seed, VOCAB))
+        tokens.append(next_token(tokens, seed, VOCAB, num_prompt_tokens=len(prompt)))
     return tokens[len(prompt) :]
 
 

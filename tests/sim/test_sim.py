@@ -11,10 +11,11 @@ from sim.world import Settings, World, expected_output
 from services.scheduler.model import Reason, Refusal
 
 SEEDS = range(40)
-CROWDED = Settings(num_pages=10, num_requests=25, sequences_max=5)
-ROOMY = Settings(num_pages=400, sequences_max=16, step_tokens_max=64)
+CROWDED = Settings(num_pages=20, sequences_max=5)
+ROOMY = Settings(num_pages=16 * 20, sequences_max=16, step_tokens_max=64)  # 20 each always fit
 UNLUCKY = Settings(loss_share=0.02)
-IMPATIENT = Settings(cancel_share=0.8, num_pages=12)
+IMPATIENT = Settings(cancel_share=0.8)
+NARROW = Settings(step_tokens_max=3, sequences_max=8)  # fewer tokens in a step than sequences
 SHORT_QUEUE = Settings(queue_requests_max=2, num_requests=40)
 DRAINED = Settings(drain_at=60)
 WORLDS = {
@@ -22,6 +23,7 @@ WORLDS = {
     "roomy": ROOMY,
     "unlucky": UNLUCKY,
     "impatient": IMPATIENT,
+    "narrow": NARROW,
     "short_queue": SHORT_QUEUE,
     "drained": DRAINED,
 }
@@ -52,6 +54,14 @@ def test_steps_keep_to_their_budget(name: str) -> None:
     assert 0 < max(most) <= WORLDS[name].step_tokens_max
 
 
+@pytest.mark.parametrize("name", WORLDS)
+def test_requests_begin_in_order_of_arrival(name: str) -> None:
+    for seed in range(10):
+        starts = world(name, seed).starts
+        assert len(starts) > 5
+        assert starts == sorted(starts)
+
+
 def test_crowded_worlds_preempt() -> None:
     assert sum(world("crowded", seed).core.preemptions for seed in range(20)) > 10
 
@@ -65,6 +75,7 @@ def test_roomy_worlds_do_not_preempt() -> None:
     [
         ("short_queue", Refusal.OVERLOADED),
         ("unlucky", Refusal.WORKER_LOST),
+        ("unlucky", Refusal.NOT_READY),
         ("drained", Refusal.DRAINING),
     ],
 )

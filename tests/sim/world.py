@@ -1,7 +1,8 @@
 """A simulated world around the scheduler's core: clients that come and go, a worker that computes.
 
 One seed decides everything. The core and the fake engine are the real ones; time is a number. After
-every event the core's invariants are checked; `World.outcomes` records what each client saw.
+every event the core's invariants are checked, and every step must leave out the requests that have
+ended; `World.outcomes` records what each client saw, `World.starts` who was begun when.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class Settings:
     """How crowded and how unlucky a world is."""
 
     num_requests: int = 30
+    prompt_tokens_max: int = 40
+    output_tokens_max: int = 40
     vocab_size: int = 50
     page_tokens: int = 4
     num_pages: int = 24
@@ -70,6 +73,8 @@ class World:
         self.outcomes: dict[RequestKey, Outcome] = {}
         self.starts: list[RequestKey] = []  # in order of their first step
         self.max_step_tokens = 0
+        self._key_by_seed: dict[int, RequestKey] = {}
+        self._key_by_sequence: dict[int, RequestKey] = {}
         self._engine: FakeEngine | None = None
         self._in_flight: SendStep | None = None
         self._now = 0.0
@@ -83,6 +88,7 @@ class World:
                 self._post(Drain())
             if self._keys >= self._settings.num_requests and self.core.is_idle:
                 if self._in_flight is None:
+                    assert self._engine is None or not self._engine.open_sequences, "a leak"
                     return
                 self._finish_step()
                 continue
@@ -108,15 +114,18 @@ class World:
     def _arrive(self) -> None:
         rng, settings = self._rng, self._settings
         self._keys += 1
-        room = settings.num_pages * settings.page_tokens
-        length = rng.choice([1, 2, settings.page_tokens, rng.randint(1, room // 2)])
+        length = rng.choice(
+            [1, 2, settings.page_tokens, rng.randint(1, settings.prompt_tokens_max)]
+        )
+        seed = rng.randrange(1000) * settings.num_requests + self._keys  # one of its own
         request = Request(
             key=RequestKey(self._keys),
             prompt=tuple(rng.randrange(settings.vocab_size) for _ in range(length)),
-            max_tokens=rng.choice([1, 2, rng.randint(1, room // 2)]),
+            max_tokens=rng.choice([1, 2, rng.randint(1, settings.output_tokens_max)]),
             stop_tokens=frozenset(rng.sample(range(settings.vocab_size), rng.choice([0, 0, 2]))),
-            sampling=Sampling(seed=rng.randrange(1000)),
+            sampling=Sampling(seed=seed),
         )
+        self._key_by_seed[seed] = request.key
         self.outcomes[request.key] = Outcome(request)
         self._post(Submitted(request=request))
 
@@ -159,8 +168,7 @@ class World:
                 case SendStep():
                     assert self._in_flight is None, "two steps in flight"
                     self._in_flight = action
-                    tokens = sum(len(entry.tokens) for entry in action.entries)
-                    self.max_step_tokens = max(self.max_step_tokens, tokens)
+                    self._look_at(action)
                 case Emit(key=key, token=token):
                     outcome = self.outcomes[key]
                     assert not outcome.ends, "a token after the end"
@@ -171,6 +179,20 @@ class World:
                 case Refuse(key=key, refusal=refusal):
                     self.outcomes[key].ends.append(refusal)
         self.core.check_invariants()
+
+    def _look_at(self, step: SendStep) -> None:
+        """What holds of every step, whatever came before."""
+        tokens = sum(len(entry.tokens) for entry in step.entries)
+        self.max_step_tokens = max(self.max_step_tokens, tokens)
+        for start in step.starts:
+            assert isinstance(start.sampling, Sampling)
+            key = self._key_by_seed[start.sampling.seed]
+            self._key_by_sequence[start.sequence] = key
+            if key not in self.starts:
+                self.starts.append(key)
+        for entry in step.entries:
+            key = self._key_by_sequence[entry.sequence]
+            assert not self.outcomes[key].ends, f"{key} has ended and is computed on"
 
 
 def engine_request(step: SendStep) -> StepRequest:
@@ -214,7 +236,9 @@ def expected_output(request: Request, settings: Settings) -> tuple[list[int], Re
     tokens = list(request.prompt)
     context = settings.num_pages * settings.page_tokens
     while True:
-        tokens.append(next_token(tokens, request.sampling.seed, settings.vocab_size))
+        seed, vocab_size = request.sampling.seed, settings.vocab_size
+        prompt = len(request.prompt)
+        tokens.append(next_token(tokens, seed, vocab_size, num_prompt_tokens=prompt))
         output = tokens[len(request.prompt) :]
         if output[-1] in request.stop_tokens:
             return output, Reason.STOP
