@@ -9,16 +9,21 @@ from pathlib import Path
 
 from engine.config import EngineConfig
 from engine.errors import PromptError
+from services.common.config import count_or_auto
 
 
 def add_engine_flags(parser: argparse.ArgumentParser) -> None:
     """The model and how to compute."""
     parser.add_argument("model", type=Path, help="GGUF file (any shard of a split set)")
-    parser.add_argument("--threads", type=int, default=0, help="compute threads; 0: all cores")
+    parser.add_argument(
+        "--threads", type=count_or_auto, default=0, help="compute threads; 0: all cores"
+    )
     parser.add_argument(
         "--activations", choices=("f32", "int8"), default="f32", help="f32 (exact) or int8"
     )
-    parser.add_argument("--kv-tokens", type=int, default=0, help="positions of KV cache; 0: auto")
+    parser.add_argument(
+        "--kv-tokens", type=count_or_auto, default=0, help="positions of KV cache; 0: auto"
+    )
 
 
 def engine_config(args: argparse.Namespace, *, sequences_max: int = 64) -> EngineConfig:

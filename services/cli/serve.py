@@ -17,6 +17,9 @@ import tempfile
 from pathlib import Path
 
 from services.cli.processes import Child, Supervisor, python_module
+from services.common.config import count, count_or_auto, port, seconds
+
+PORT_MAX = 65535
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -26,21 +29,25 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("model", type=Path, help="GGUF file (any shard of a split set)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    parser.add_argument("--port", type=int, default=8080, help="0 picks a free one (%(default)s)")
+    parser.add_argument("--port", type=port, default=8080, help="0 picks a free one (%(default)s)")
     parser.add_argument(
         "--metrics-port",
-        type=int,
+        type=port,
         help="/metrics of the scheduler; the worker's is one more (default: --port + 1; 0: any)",
     )
     parser.add_argument("--model-id", help="name that clients ask for (default: from the file)")
-    parser.add_argument("--workers", type=int, default=1, help="worker processes; 1 so far")
+    parser.add_argument("--workers", type=count, default=1, help="worker processes; 1 so far")
     parser.add_argument("--device", default="auto", help="auto or cpu so far (%(default)s)")
-    parser.add_argument("--threads", type=int, default=0, help="compute threads; 0: all cores")
+    parser.add_argument(
+        "--threads", type=count_or_auto, default=0, help="compute threads; 0: all cores"
+    )
     parser.add_argument("--activations", choices=("f32", "int8"), default="f32")
-    parser.add_argument("--kv-tokens", type=int, default=0, help="positions of KV cache; 0: auto")
-    parser.add_argument("--sequences-max", type=int, default=64, help="sequences running at once")
-    parser.add_argument("--queue-requests-max", type=int, default=256, help="requests waiting")
-    parser.add_argument("--drain-seconds", type=float, default=30.0, help="to finish on SIGTERM")
+    parser.add_argument(
+        "--kv-tokens", type=count_or_auto, default=0, help="positions of KV cache; 0: auto"
+    )
+    parser.add_argument("--sequences-max", type=count, default=64, help="sequences running at once")
+    parser.add_argument("--queue-requests-max", type=count, default=256, help="requests waiting")
+    parser.add_argument("--drain-seconds", type=seconds, default=30.0, help="to finish on SIGTERM")
     parser.set_defaults(run=run)
 
 
@@ -49,6 +56,11 @@ def run(args: argparse.Namespace) -> int:
     from engine.errors import EngineError
     from engine.load import check_model
 
+    first = metrics_port(args)
+    if first + 1 > PORT_MAX:
+        raise EngineError(
+            f"--port {args.port}: the metrics ports after it do not exist; give --metrics-port"
+        )
     if args.workers != 1:
         raise EngineError(f"--workers {args.workers}: one worker is supported so far")
     if args.device not in ("auto", "cpu"):
@@ -62,7 +74,7 @@ def children(args: argparse.Namespace, folder: Path) -> list[Child]:
     """The processes in the order of their start; they are stopped in the reverse order."""
     worker, scheduler = f"unix:{folder}/worker.sock", f"unix:{folder}/scheduler.sock"
     drain = ["--drain-seconds", str(args.drain_seconds)]
-    first = args.metrics_port if args.metrics_port is not None else args.port and args.port + 1
+    first = metrics_port(args)
     metrics = [f"{args.host}:{first and first + n}" for n in (0, 1)]  # port 0 stays 0
     model_id = ["--model-id", args.model_id] if args.model_id else []
     return [
@@ -94,3 +106,10 @@ def children(args: argparse.Namespace, folder: Path) -> list[Child]:
             announces_url=True,
         ),
     ]
+
+
+def metrics_port(args: argparse.Namespace) -> int:
+    """The scheduler's; the worker's is one more. 0: any, as is the gateway's own port then."""
+    if args.metrics_port is not None:
+        return int(args.metrics_port)
+    return int(args.port + 1) if args.port else 0

@@ -61,6 +61,14 @@ def count_or_auto(text: str) -> int:
     return value
 
 
+def port(text: str) -> int:
+    """A TCP port; 0 means a free one."""
+    value = int(text)
+    if not 0 <= value <= 65535:
+        raise argparse.ArgumentTypeError(f"{value} is not a port")
+    return value
+
+
 def seconds(text: str) -> float:
     """A duration of at least 0."""
     value = float(text)

@@ -77,7 +77,7 @@ def metrics_endpoint(made: CollectorRegistry, address: str) -> Iterator[int]:
     host, _, port = address.rpartition(":")
     try:
         server, thread = start_http_server(int(port), addr=host or "127.0.0.1", registry=made)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise OSError(f"cannot serve metrics on {address}: {reason}") from None
     try:

@@ -194,5 +194,30 @@ def test_missing_file_is_refused_with_one_line(tmp_path: Path) -> None:
     refused(lamina("serve", str(tmp_path / "no.gguf")), "no.gguf")
 
 
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("--threads", "-1"),
+        ("--port", "99999"),
+        ("--port", "65534"),
+        ("--sequences-max", "0"),
+        ("--drain-seconds", "nan"),
+        ("--kv-tokens", "many"),
+        ("--activations", "f64"),
+    ],
+)
+def test_bad_flag_is_named_before_anything_starts(flag: str, value: str) -> None:
+    answer = lamina("serve", str(DEMO_MODEL), flag, value)
+    assert answer.returncode == 2
+    assert flag in answer.stderr.splitlines()[-1]
+    assert "Traceback" not in answer.stderr
+
+
+def test_cache_that_cannot_be_had_names_the_shortfall() -> None:
+    answer = lamina("serve", str(DEMO_MODEL), "--port", "0", "--kv-tokens", "99999999999")
+    assert answer.returncode == 2
+    assert "MiB more than is free" in answer.stderr
+
+
 def test_more_workers_than_supported_are_refused() -> None:
     refused(lamina("serve", str(DEMO_MODEL), "--workers", "2"), "--workers 2")
