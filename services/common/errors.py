@@ -24,6 +24,8 @@ import grpc
 from services.pb.common_pb2 import ErrorDetail
 
 DETAIL_KEY = "lamina-error-bin"
+# The message crosses twice, once percent-encoded, within gRPC's soft limit of 8 KiB of metadata.
+MESSAGE_BYTES_MAX = 1500
 
 
 class ServiceError(Exception):
@@ -43,8 +45,9 @@ class ServiceError(Exception):
         epoch: int = 0,
         incident_id: str = "",
     ) -> None:
-        super().__init__(message)
-        self.message = message
+        cut = message.encode(errors="replace")[:MESSAGE_BYTES_MAX].decode(errors="ignore")
+        super().__init__(cut)
+        self.message = cut
         self.param = param
         self.retry_after_ms = retry_after_ms
         self.epoch = epoch

@@ -2,19 +2,21 @@
 
 A handler raises a ServiceError; the interceptor turns it into a status and an ErrorDetail in the
 trailing metadata, also after messages were streamed. Anything else a handler raises is logged and
-answered as Internal with an incident id. A client passes an AioRpcError to `service_error`.
+answered as Internal with an incident id. A client calls through `unary`, or wraps what it does with
+a stream in `errors`, and sees ServiceErrors only.
 """
 
 from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
 
 import grpc
+from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from services.common.errors import (
@@ -38,27 +40,27 @@ OPTIONS = [
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 2_000),
     ("grpc.so_reuseport", 0),  # two processes on one port is a mistake, not a feature
 ]
 _log = logging.getLogger(__name__)
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+R = TypeVar("R")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Server:
     """A server that is being built: add servicers to `grpc`, then `start`."""
 
     grpc: grpc.aio.Server
     health: health.aio.HealthServicer
     port: int  # 0 for a Unix socket
-    _started: bool = field(default=False)
 
     async def start(self, *, serving: bool = True) -> None:
         """Answer calls; `serving` is what the health service says at first."""
         await self.set_serving(serving)
         await self.grpc.start()
-        self._started = True
 
     async def set_serving(self, serving: bool) -> None:
         """Readiness, as the health service tells it."""
@@ -80,7 +82,8 @@ async def server(address: str) -> AsyncIterator[Server]:
     except RuntimeError as error:
         raise OSError(f"cannot listen on {address}: {error}") from None
     try:
-        yield Server(grpc=bare, health=servicer, port=port if ":/" not in address else 0)
+        is_socket = address.startswith("unix:")
+        yield Server(grpc=bare, health=servicer, port=0 if is_socket else port)
     finally:
         await bare.stop(STOP_SECONDS)
 
@@ -92,11 +95,31 @@ async def channel(address: str) -> AsyncIterator[grpc.aio.Channel]:
         yield made
 
 
+async def unary(
+    method: Callable[..., Awaitable[R]], request: object, *, deadline_seconds: float
+) -> R:
+    """Call and wait for the answer. Raises ServiceError."""
+    with errors():
+        return await method(request, timeout=deadline_seconds)
+
+
+@contextmanager
+def errors() -> Iterator[None]:
+    """Whatever a call fails with in this block is raised as a ServiceError."""
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        raise service_error(error) from error
+
+
 def service_error(error: grpc.aio.AioRpcError) -> ServiceError:
     """What a failed call means to its caller."""
     for key, value in error.trailing_metadata() or ():
         if key == DETAIL_KEY and isinstance(value, bytes):
-            return from_detail(ErrorDetail.FromString(value))
+            try:
+                return from_detail(ErrorDetail.FromString(value))
+            except DecodeError:
+                return Internal("the peer's error cannot be read")
     details = error.details() or error.code().name
     if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
         return DeadlineExceeded("out of time")

@@ -2,7 +2,8 @@
 
 Lives on the event loop; `post` is called by the gRPC servicer and by the worker link, in one
 thread. Each Submit call has a bounded queue of events; a client that does not read its stream is
-cancelled when the queue is full, so that it cannot hold up the others.
+cancelled when the queue is full, so that it cannot hold up the others. A broken promise of the core
+sets `failed`, and the process ends.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 
 from services.common.clock import Clock
 from services.common.errors import (
+    DeadlineExceeded,
     Draining,
     InvalidRequest,
     NotReady,
@@ -84,6 +86,7 @@ class Driver:
         self._step_sent_at = 0.0
         self._idle = asyncio.Event()
         self._idle.set()
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def post(self, event: Event) -> None:
         """Let the core know, and do what it says."""
@@ -93,22 +96,24 @@ class Driver:
         if isinstance(event, WorkerUp | WorkerDown):
             self._metrics.worker_up.set(isinstance(event, WorkerUp))
         preempted = self._core.preemptions
-        for action in self._core.handle(event, now):
-            self._do(action)
+        try:
+            for action in self._core.handle(event, now):
+                self._do(action)
+        except AssertionError as error:
+            if not self.failed.done():
+                self.failed.set_exception(error)
+            raise
         self._metrics.preemptions.inc(self._core.preemptions - preempted)
         self._metrics.running.set(self._core.num_running)
         self._metrics.waiting.set(self._core.num_waiting)
         self._metrics.kv_usage.set(self._core.page_usage)
-        if self._core.is_idle:
-            self._idle.set()
-        else:
-            self._idle.clear()
 
     async def submit(self, make: Callable[[RequestKey], Request]) -> AsyncGenerator[pb.SubmitEvent]:
         """Run one request to its end; closing the generator cancels it. Raises ServiceError."""
         self._keys += 1
         key = RequestKey(self._keys)
         stream = self._streams[key] = _Stream()
+        self._idle.clear()
         try:
             self.post(Submitted(request=make(key)))
             while True:
@@ -119,12 +124,18 @@ class Driver:
             if stream.error is not None:
                 raise stream.error
         finally:
-            if self._streams.pop(key, None) is not None and not stream.ended.is_set():
-                self._metrics.cancelled.inc()
+            del self._streams[key]
+            if not self._streams:
+                self._idle.set()
+            if not stream.ended.is_set():
+                self._metrics.failed.labels(reason="cancelled").inc()
                 self.post(Cancelled(key=key))
 
     async def drain(self, drain_seconds: float) -> bool:
-        """Refuse new requests, wait for the open ones; whether all ended in time."""
+        """Refuse new requests, wait until the open ones have ended and were read to their end.
+
+        Returns whether that was so in time.
+        """
         self.post(Drain())
         try:
             async with asyncio.timeout(drain_seconds):
@@ -146,7 +157,8 @@ class Driver:
             case Finish():
                 self._finish(action)
             case Refuse():
-                self._metrics.rejections.labels(reason=action.refusal.value).inc()
+                series = self._metrics.failed if action.began else self._metrics.rejections
+                series.labels(reason=action.refusal.value).inc()
                 kind = ERRORS[action.refusal]
                 self._end(
                     action.key,
@@ -178,8 +190,9 @@ class Driver:
         try:
             stream.events.put_nowait(event)
         except asyncio.QueueFull:
-            error = Overloaded(f"the client is {STREAM_EVENTS_MAX} tokens behind")
-            self._end(key, error)
+            self._metrics.failed.labels(reason="slow_client").inc()
+            # Not Overloaded: that says that nothing was done, and may be tried again.
+            self._end(key, DeadlineExceeded(f"the client is {STREAM_EVENTS_MAX} tokens behind"))
             # Not from inside the core's own actions: after them.
             asyncio.get_running_loop().call_soon(self.post, Cancelled(key=key))
 

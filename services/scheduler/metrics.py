@@ -30,10 +30,15 @@ class SchedulerMetrics:
         self.generated_tokens = counter("generated_tokens", "Tokens sent to clients.")
         self.preemptions = counter("preemptions", "Sequences that lost their pages for a while.")
         self.finished = counter("requests_finished", "Requests that ended well.", ("reason",))
-        self.rejections = counter(
-            "admission_rejections", "Requests refused or ended with an error.", ("reason",)
-        )
-        self.cancelled = counter("requests_cancelled", "Requests whose client went away.")
+        self.failed = counter("requests_failed", "Requests that ended otherwise.", ("reason",))
+        self.rejections = counter("admission_rejections", "Requests that never began.", ("reason",))
+        for series, reasons in (
+            (self.finished, ("stop", "length")),
+            (self.failed, ("cancelled", "slow_client", "worker_lost")),
+            (self.rejections, ("invalid", "overloaded", "not_ready", "draining")),
+        ):
+            for reason in reasons:  # so that a rate has a zero to start from
+                series.labels(reason=reason)
         self.queue_seconds = histogram(
             "request_queue_time_seconds", "From arrival to the first step.", SECONDS_BUCKETS
         )

@@ -166,13 +166,14 @@ class Finish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refuse:
-    """The request ends with an error."""
+    """The request ends with an error; `began`: after it was computed in part."""
 
     key: RequestKey
     refusal: Refusal
     message: str
     param: str = ""
     retry_after_ms: int = 0
+    began: bool = False
 
 
 Action: TypeAlias = SendStep | Emit | Finish | Refuse

@@ -1,12 +1,14 @@
 """A scheduler process from its first socket to its exit code.
 
-Build, listen, ready when a worker is; on SIGTERM refuse new requests, finish the open ones, stop.
+Build, listen, ready when a worker is; on SIGTERM refuse new requests, finish the open ones, stop. A
+broken promise inside, or another scheduler on our worker, ends it with Exit.FAILED.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from contextlib import AsyncExitStack
 
 from services.common import lifecycle, rpc, telemetry
@@ -25,14 +27,14 @@ _log = logging.getLogger(__name__)
 
 
 async def serve(config: SchedulerConfig) -> int:
-    """Run until told to stop."""
+    """Run until told to stop; returns the exit code. Raises what the core died of."""
     async with AsyncExitStack() as stack:
         registry = telemetry.registry("scheduler")
         try:
             port = stack.enter_context(telemetry.metrics_endpoint(registry, config.metrics_listen))
             server = await stack.enter_async_context(rpc.server(config.listen))
         except OSError as error:
-            _log.error("%s", error)
+            sys.stderr.write(f"lamina: error: {error}\n")
             return Exit.REFUSED
         stopped = lifecycle.stop_event()
         link = WorkerLink(config.worker)
@@ -41,16 +43,24 @@ async def serve(config: SchedulerConfig) -> int:
         service = SchedulerService(driver, link, config.queue_requests_max)
         add_SchedulerServicer_to_server(service, server.grpc)
         await server.start(serving=False)
-        _log.info("listening on %s, metrics on port %d", config.listen, port)
-        linking = asyncio.create_task(link.run(driver.post, server.set_serving))
+        _log.info("listening on %s (port %d), metrics on port %d", config.listen, server.port, port)
+
+        async def notice(connected: bool) -> None:
+            await server.set_serving(connected and not stopped.is_set())
+
+        linking = asyncio.create_task(link.run(driver.post, notice))
+        stack.push_async_callback(_cancel, linking)
         try:
-            await lifecycle.until_stopped(stopped, asyncio.shield(linking))
-            await server.set_serving(False)
-            drained = await driver.drain(config.drain_seconds)
+            await lifecycle.until_stopped(stopped, asyncio.shield(linking), driver.failed)
         except ServiceError as error:
             _log.error("worker %s: %s", config.worker, error)
             return Exit.FAILED
-        finally:
-            linking.cancel()
-            await asyncio.gather(linking, return_exceptions=True)
+        await server.set_serving(False)
+        drained = await driver.drain(config.drain_seconds)
+        _log.info("stopped" if drained else "stopped, and cut off what was not finished in time")
         return Exit.STOPPED if drained else Exit.DRAIN_TIMED_OUT
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

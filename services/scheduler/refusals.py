@@ -44,4 +44,5 @@ def lost(sequence: Sequence) -> Refuse:
         key=sequence.key,
         refusal=Refusal.WORKER_LOST,
         message="the worker was lost while it computed this answer",
+        began=True,
     )

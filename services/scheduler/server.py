@@ -14,6 +14,7 @@ from services.pb import scheduler_pb2 as pb
 from services.pb import scheduler_pb2_grpc
 from services.scheduler.driver import Driver
 from services.scheduler.model import Request, RequestKey
+from services.scheduler.sampling import check_sampling
 from services.scheduler.worker_link import WorkerLink
 
 PROMPT_TOKENS_MAX = 1 << 20
@@ -49,6 +50,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServicer):
             raise InvalidRequest("the prompt is too long", param="prompt_tokens")
         if not request.HasField("sampling"):
             raise InvalidRequest("sampling is missing", param="sampling")
+        if self._link.description is not None:  # else the core refuses in its own words
+            check_sampling(request.sampling, self._link.description.vocab_size)
 
         def make(key: RequestKey) -> Request:
             return Request(

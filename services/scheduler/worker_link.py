@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-
-import grpc
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from services.common import rpc
-from services.common.errors import NotReady, StaleLease
+from services.common.errors import NotReady, ServiceError, StaleLease
 from services.pb import worker_pb2 as pb
 from services.pb import worker_pb2_grpc
 from services.pb.common_pb2 import Sampling
@@ -28,7 +26,7 @@ from services.scheduler.model import (
 )
 
 DESCRIBE_SECONDS_MAX = 5.0
-RECONNECT_SECONDS = 0.2
+RECONNECT_SECONDS_MIN, RECONNECT_SECONDS_MAX = 0.1, 1.0  # doubled from one attempt to the next
 STEPS_MAX = 2  # in flight; the core sends one at a time
 _log = logging.getLogger(__name__)
 
@@ -45,58 +43,73 @@ class WorkerLink:
         """Queue a step for the worker."""
         self._steps.put_nowait(step)
 
-    async def run(self, post: Callable[[Event], None], notice: Callable[[bool], object]) -> None:
+    async def run(
+        self, post: Callable[[Event], None], notice: Callable[[bool], Awaitable[None]]
+    ) -> None:
         """Connect, serve, and again. `notice` is told when a worker comes and goes.
 
         Raises StaleLease when another scheduler took the worker over.
         """
+        wait_seconds, told = RECONNECT_SECONDS_MIN, ""
         async with rpc.channel(self._address) as channel:
             stub = worker_pb2_grpc.WorkerStub(channel)
             while True:
-                try:
-                    await self._session(stub, post, notice)
-                except grpc.aio.AioRpcError as error:
-                    failure = rpc.service_error(error)
-                    if isinstance(failure, StaleLease):
-                        raise failure from None  # going back would only take the worker from it
-                    level = logging.DEBUG if self.description is None else logging.WARNING
-                    _log.log(level, "worker %s: %s", self._address, failure)
+                reason = await self._attempt(stub, post, notice)
                 if self.description is not None:
                     self.description = None
-                    await _maybe(notice(False))
+                    _log.warning("worker %s is lost: %s", self._address, reason)
+                    await notice(False)
                     post(WorkerDown())
-                await asyncio.sleep(RECONNECT_SECONDS)
+                    wait_seconds = RECONNECT_SECONDS_MIN
+                elif reason != told:  # once, not at every attempt
+                    _log.info("worker %s is not ready: %s", self._address, reason)
+                told = reason
+                await asyncio.sleep(wait_seconds)
+                wait_seconds = min(2 * wait_seconds, RECONNECT_SECONDS_MAX)
+
+    async def _attempt(
+        self,
+        stub: worker_pb2_grpc.WorkerStub,
+        post: Callable[[Event], None],
+        notice: Callable[[bool], Awaitable[None]],
+    ) -> str:
+        """One session; returns why it ended. Raises StaleLease."""
+        try:
+            await self._session(stub, post, notice)
+        except StaleLease:
+            raise  # going back would only take the worker from the scheduler that has it now
+        except ServiceError as error:
+            return str(error)
+        return "it ended the stream"
 
     async def _session(
         self,
         stub: worker_pb2_grpc.WorkerStub,
         post: Callable[[Event], None],
-        notice: Callable[[bool], object],
+        notice: Callable[[bool], Awaitable[None]],
     ) -> None:
-        """From Describe to the end of the stream. Raises AioRpcError."""
-        description = await stub.Describe(pb.WorkerDescribeRequest(), timeout=DESCRIBE_SECONDS_MAX)
+        """From Describe to the end of the stream. Raises ServiceError."""
+        description = await rpc.unary(
+            stub.Describe, pb.WorkerDescribeRequest(), deadline_seconds=DESCRIBE_SECONDS_MAX
+        )
+        facts = _facts(description)
         # A queue of this stream's own: that of a broken stream may still have a reader and steps.
         self._steps = asyncio.Queue(STEPS_MAX)
-        call = stub.Run(_requests(self._steps))
-        # The stream stands when its first metadata are here.
-        await call.initial_metadata()
-        self.description = description
-        _log.info("worker %s serves %s", self._address, description.model_name)
-        post(WorkerUp(facts=_facts(description)))
-        await _maybe(notice(True))
-        async for result in call:
-            post(_done(result))
-        _log.warning("worker %s ended the stream", self._address)
+        with rpc.errors():
+            call = stub.Run(_requests(self._steps))  # no deadline: it lives as long as both ends
+            # The stream stands when its first metadata are here.
+            await call.initial_metadata()
+            self.description = description
+            _log.info("worker %s serves %s", self._address, description.model_name)
+            post(WorkerUp(facts=facts))
+            await notice(True)
+            async for result in call:
+                post(_done(result))
 
 
 async def _requests(steps: asyncio.Queue[SendStep]) -> AsyncIterator[pb.StepRequest]:
     while True:
         yield _request(await steps.get())
-
-
-async def _maybe(result: object) -> None:
-    if asyncio.iscoroutine(result):
-        await result
 
 
 def _facts(description: pb.WorkerDescription) -> WorkerFacts:
