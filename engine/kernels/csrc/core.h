@@ -45,7 +45,10 @@ static void expand_step(const uint8_t* row, int64_t column, int count, float* ou
     if constexpr (type == F32) {
         std::memcpy(out, row + 4 * column, static_cast<size_t>(count) * 4);
     } else if constexpr (type == F16) {
-        for (int j = 0; j < count; ++j) out[j] = f16(row + 2 * (column + j));
+        const uint8_t* halves = row + 2 * column;
+        const int whole = count / 8 * 8;
+        halves_to_floats(halves, whole, out);
+        for (int j = whole; j < count; ++j) out[j] = f16(halves + 2 * j);
     } else if constexpr (type == BF16) {
         for (int j = 0; j < count; ++j) {
             const uint32_t bits = static_cast<uint32_t>(u16(row + 2 * (column + j))) << 16;
@@ -265,7 +268,7 @@ static const float* at_position(const AttentionTask& task, const void* pool, int
     const int64_t slot = page * task.page_tokens + position % task.page_tokens;
     const int64_t offset = slot * task.position_stride + task.head_offset;
     if (!task.half) return static_cast<const float*>(pool) + offset;
-    halves_to_floats(static_cast<const uint16_t*>(pool) + offset, task.head_dim, buffer);
+    halves_to_floats(static_cast<const uint8_t*>(pool) + 2 * offset, task.head_dim, buffer);
     return buffer;
 }
 

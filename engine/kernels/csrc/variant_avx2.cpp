@@ -46,9 +46,10 @@ static inline void dot_chunk(const Chunk& c, const int16_t* x, float d, Vec& sum
     }
 }
 
-static void halves_to_floats(const uint16_t* x, int64_t count, float* out) {
+// `count` is a multiple of 8; x need not be aligned.
+static inline void halves_to_floats(const uint8_t* x, int64_t count, float* out) {
     for (int64_t j = 0; j < count; j += 8) {
-        const __m128i h = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + j));
+        const __m128i h = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + 2 * j));
         _mm256_storeu_ps(out + j, _mm256_cvtph_ps(h));
     }
 }

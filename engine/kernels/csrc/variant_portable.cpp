@@ -47,8 +47,9 @@ static inline void dot_chunk(const Chunk& c, const int16_t* x, float d, Vec& sum
     }
 }
 
-static void halves_to_floats(const uint16_t* x, int64_t count, float* out) {
-    for (int64_t j = 0; j < count; ++j) out[j] = half_to_float(x[j]);
+// `count` is a multiple of 8; x need not be aligned.
+static inline void halves_to_floats(const uint8_t* x, int64_t count, float* out) {
+    for (int64_t j = 0; j < count; ++j) out[j] = f16(x + 2 * j);
 }
 
 // Rounds to nearest, ties to even, as the hardware does.
