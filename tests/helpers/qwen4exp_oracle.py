@@ -61,7 +61,8 @@ class Oracle:
         return out
 
     def rms(self, x: Doubles) -> Doubles:
-        return x / np.sqrt((x * x).mean(-1, keepdims=True) + self.eps)
+        scale: Doubles = 1 / np.sqrt((x * x).mean(-1, keepdims=True) + self.eps)
+        return x * scale
 
     def forward(self, tokens: NDArray[np.integer]) -> Doubles:
         """tokens (T,) -> logits (T, vocab)."""
@@ -251,7 +252,8 @@ class Oracle:
 
 
 def unit(x: Doubles) -> Doubles:
-    return x / np.sqrt((x * x).sum(-1, keepdims=True) + 1e-6)
+    scale: Doubles = 1 / np.sqrt((x * x).sum(-1, keepdims=True) + 1e-6)
+    return x * scale
 
 
 def causal_convolution(x: Doubles, kernel: Doubles, *, dilation: int = 1) -> Doubles:
