@@ -12,7 +12,7 @@ from torch import Tensor
 
 from engine.errors import ModelFileError
 from engine.gguf.quants import dequantize
-from engine.gguf.reader import GGUFModel
+from engine.gguf.reader import GGUFModel, TensorInfo
 from engine.gguf.types import GGMLType
 from engine.kernels import _native
 from engine.kernels.ops import QuantMatrix
@@ -29,16 +29,13 @@ class Weights:
 
     def vector(self, name: str) -> Tensor:
         """(n,) float32, converted if the file holds another float type."""
-        tensor = self._model.tensors[f"{name}.weight"]
+        tensor = self._known(name)
         raw = self._model.data(tensor.name)
         return torch.from_numpy(dequantize(raw, tensor.type).astype(np.float32))
 
     def matrix(self, name: str) -> QuantMatrix:
         """A matrix (rows, cols), or a stack of them when the tensor has three dimensions."""
-        tensor = self._model.tensors[f"{name}.weight"]
-        if not _native.has_type(int(tensor.type)):
-            reason = f"tensor {tensor.name} is of type {tensor.type.name}, which has no kernels"
-            raise ModelFileError(self._model.path, reason)
+        tensor = self._known(name)
         cols, rows, *stack = tensor.shape
         return QuantMatrix(
             data=self._model.data(tensor.name),
@@ -47,3 +44,11 @@ class Weights:
             cols=cols,
             num_experts=stack[0] if stack else 1,
         )
+
+    def _known(self, name: str) -> TensorInfo:
+        """The tensor, if it is of a type that can be computed with."""
+        tensor = self._model.tensors[f"{name}.weight"]
+        if not _native.has_type(int(tensor.type)):
+            reason = f"tensor {tensor.name} is of type {tensor.type.name}, which has no kernels"
+            raise ModelFileError(self._model.path, reason)
+        return tensor
