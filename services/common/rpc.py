@@ -80,7 +80,8 @@ async def server(address: str) -> AsyncIterator[Server]:
     try:
         port = bare.add_insecure_port(address)
     except RuntimeError as error:
-        raise OSError(f"cannot listen on {address}: {error}") from None
+        reason = str(error).partition(";")[0]  # the rest is advice on gRPC's own logging
+        raise OSError(f"cannot listen on {address}: {reason}") from None
     try:
         is_socket = address.startswith("unix:")
         yield Server(grpc=bare, health=servicer, port=0 if is_socket else port)

@@ -10,6 +10,7 @@ import sys
 from services.common import config, telemetry
 from services.common.lifecycle import Exit
 from services.worker.config import WorkerConfig
+from services.worker.loop import is_left_behind
 from services.worker.process import serve
 
 
@@ -18,10 +19,14 @@ def main() -> int:
     parsed = config.parse(WorkerConfig, "services.worker", sys.argv[1:], os.environ)
     telemetry.start_logging("worker", parsed.log_level)
     try:
-        return asyncio.run(serve(parsed))
-    except Exception:
+        code = asyncio.run(serve(parsed))
+    except Exception:  # the outermost frame of the process
         logging.getLogger(__name__).critical("the engine died", exc_info=True)
-        return Exit.FAILED
+        code = Exit.FAILED
+    if is_left_behind():  # native code that is still running must not see its world taken down
+        logging.shutdown()
+        os._exit(code)
+    return code
 
 
 if __name__ == "__main__":

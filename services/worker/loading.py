@@ -1,12 +1,13 @@
 """Makes the engine and shows how far loading is: a bar on a terminal, else a log line now and then.
 
-Runs in the engine's thread.
+Runs in the engine's thread. A load that is told to stop does so at its next report.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tqdm import tqdm
 
 from engine.api import Engine
 from engine.config import EngineConfig, LoadProgress
+from engine.errors import EngineError
 from engine.fake import FakeEngine
 
 LOG_EVERY_SECONDS = 2.0
@@ -21,8 +23,12 @@ FAKE_MODEL = Path("fake:")
 _log = logging.getLogger(__name__)
 
 
-def make_engine(config: EngineConfig) -> Engine:
-    """Load the model. Raises EngineError for one that cannot be run."""
+class LoadStopped(EngineError):
+    """The process was told to stop while it loaded."""
+
+
+def make_engine(config: EngineConfig, stopping: threading.Event) -> Engine:
+    """Load the model. Raises EngineError for one that cannot be run, LoadStopped when told to."""
     if config.model == FAKE_MODEL:
         kv_tokens = config.kv_tokens or 16384
         return FakeEngine(
@@ -33,7 +39,13 @@ def make_engine(config: EngineConfig) -> Engine:
         )
     from engine.load import load_engine  # here, because it brings in torch
 
-    with ProgressBar() if sys.stderr.isatty() else ProgressLog() as progress:
+    with ProgressBar() if sys.stderr.isatty() else ProgressLog() as show:
+
+        def progress(report: LoadProgress) -> None:
+            if stopping.is_set():
+                raise LoadStopped("told to stop while loading")
+            show(report)
+
         return load_engine(config, progress)
 
 

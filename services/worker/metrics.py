@@ -8,6 +8,7 @@ from engine.api import EngineFacts, StepStats
 from services.common.telemetry import SECONDS_BUCKETS
 
 EXPERT_BUCKETS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+PHASES = ("prefill", "decode")
 
 
 class WorkerMetrics:
@@ -18,6 +19,8 @@ class WorkerMetrics:
             return Gauge(f"lamina_worker_{name}", help, registry=registry)
 
         self._kv_pages = gauge("kv_pages", "KV pages of this worker.")
+        self._kv_pages_used = gauge("kv_pages_used", "KV pages that sequences hold.")
+        self._sequences_open = gauge("sequences_open", "Sequences open on this worker.")
         self._weight_bytes = gauge("weight_bytes", "Bytes of weights this worker holds.")
         self._step_seconds = Histogram(
             *("lamina_worker_step_seconds", "Time to compute a step."),
@@ -28,10 +31,12 @@ class WorkerMetrics:
             *("lamina_worker_step_tokens", "Tokens computed.", ("phase",)), registry=registry
         )
         self._experts_used = Histogram(
-            *("lamina_worker_step_unique_experts", "Experts a layer used in a step, mean."),
+            *("lamina_worker_experts_used", "Unique experts of a step, mean over layers."),
             buckets=EXPERT_BUCKETS,
             registry=registry,
         )
+        for phase in PHASES:  # so that a rate has a zero to start from
+            self._step_tokens.labels(phase=phase)
         self._bytes_read = Counter(
             *("lamina_worker_weight_bytes_read", "Weight bytes that steps had to read."),
             registry=registry,
@@ -41,6 +46,11 @@ class WorkerMetrics:
         """The engine is ready."""
         self._kv_pages.set(facts.num_pages)
         self._weight_bytes.set(facts.weight_bytes)
+
+    def sequences(self, num_open: int, num_pages: int) -> None:
+        """What is open after a step, or after a stream ended."""
+        self._sequences_open.set(num_open)
+        self._kv_pages_used.set(num_pages)
 
     def step(self, stats: StepStats) -> None:
         """A step was computed."""

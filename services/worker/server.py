@@ -10,13 +10,15 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Protocol
 
+from engine.api import Engine
 from engine.errors import EngineError
-from services.common.errors import InvalidRequest, NotReady, StaleLease
+from services.common.errors import Draining, InvalidRequest, NotReady, StaleLease
 from services.pb import worker_pb2 as pb
 from services.pb import worker_pb2_grpc
 from services.worker import messages
 from services.worker.loop import StepLoop
 from services.worker.metrics import WorkerMetrics
+from services.worker.sequences import OpenSequences
 
 
 class StreamContext(Protocol):
@@ -31,43 +33,80 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
     def __init__(self, loop: StepLoop, metrics: WorkerMetrics) -> None:
         self._loop = loop
         self._metrics = metrics
-        self._superseded = asyncio.Event()  # of the stream that runs now
+        self._sequences = OpenSequences()
+        self._idle = asyncio.Event()  # no sequence is open
+        self._idle.set()
+        self._draining = False
+        self._ended = asyncio.Event()  # ends the stream that runs now
         self._turn = asyncio.Lock()  # held by the stream that runs now
 
     async def Describe(
         self, request: pb.WorkerDescribeRequest, context: object
     ) -> pb.WorkerDescription:
-        """Raises NotReady while weights load."""
-        if self._loop.engine is None:
-            raise NotReady("the model is loading")
-        return messages.description(self._loop.engine.facts)
+        """Raises NotReady while weights load, and Draining."""
+        return messages.description(self._ready_engine().facts)
 
     async def Run(
         self, requests: AsyncIterator[pb.StepRequest], context: StreamContext
     ) -> AsyncIterator[pb.StepResult]:
         """Raises NotReady, InvalidRequest for a step that does not fit, StaleLease when another
-        scheduler took over."""
-        if self._loop.engine is None:
-            raise NotReady("the model is loading")
-        self._superseded.set()
-        superseded = self._superseded = asyncio.Event()
+        scheduler took over, and Draining when the worker stops."""
+        self._ready_engine()
+        self._ended.set()
+        ended = self._ended = asyncio.Event()
         async with self._turn:
             await context.send_initial_metadata(())
             try:
-                async for request in _until(superseded, requests):
+                async for request in _until(ended, requests):
                     yield await self._step(request)
             finally:
-                await asyncio.shield(self._loop.reset())
-        if superseded.is_set():
+                await asyncio.shield(self._release_all())
+        if self._draining:
+            raise Draining("the worker is shutting down")
+        if ended.is_set():
             raise StaleLease("another scheduler took over this worker")
 
-    async def _step(self, request: pb.StepRequest) -> pb.StepResult:
+    async def drain(self, drain_seconds: float) -> bool:
+        """Go on until no sequence is open, then end the stream; whether that was so in time."""
+        self._draining = True
         try:
-            result = await self._loop.step(messages.step_request(request))
+            async with asyncio.timeout(drain_seconds):
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self._ended.set()
+        return True
+
+    def _ready_engine(self) -> Engine:
+        if self._draining:
+            raise Draining("the worker is shutting down")
+        if self._loop.engine is None:
+            raise NotReady("the model is loading")
+        return self._loop.engine
+
+    async def _step(self, message: pb.StepRequest) -> pb.StepResult:
+        request = messages.step_request(message)
+        try:
+            result = await self._loop.step(request)
         except EngineError as error:
-            raise InvalidRequest(f"step {request.step}: {error}") from error
+            raise InvalidRequest(f"step {message.step}: {error}") from error
+        self._sequences.follow(request)
         self._metrics.step(result.stats)
+        self._note_sequences()
         return messages.step_result(result)
+
+    async def _release_all(self) -> None:
+        await self._loop.reset()
+        self._sequences.clear()
+        self._note_sequences()
+
+    def _note_sequences(self) -> None:
+        self._metrics.sequences(len(self._sequences), self._sequences.num_pages)
+        if self._sequences:
+            self._idle.clear()
+        else:
+            self._idle.set()
 
 
 async def _until(
