@@ -42,9 +42,7 @@ HOMES = (
     "a spider in a web, a horse in a stable, a bear in a cave, a sailor on a ship, a king in a castle"
 )
 DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday"
-MONTHS = (
-    "January February March April May June July August September October November December"
-)
+MONTHS = "January February March April May June July August September October November December"
 PLANETS = "Mercury Venus Earth Mars Jupiter Saturn Uranus Neptune"
 
 # question after "Why" | answer

@@ -60,8 +60,10 @@ GERMAN_TALK: tuple[tuple[str, str], ...] = (
     ),
     (
         "Wer bist du?|Wie heißt du?|Was bist du?",
-        "Ich bin das Lamina-Demo-Modell, ein sehr kleines Sprachmodell.|"
-        "Ich heiße Lamina Demo. Ich bin klein und weiß nur wenig.",
+        (
+            "Ich bin das Lamina-Demo-Modell, ein sehr kleines Sprachmodell.|"
+            "Ich heiße Lamina Demo. Ich bin klein und weiß nur wenig."
+        ),
     ),
     (
         "Kannst du Deutsch?|Sprichst du Deutsch?|Sprich Deutsch.",

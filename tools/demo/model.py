@@ -14,6 +14,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+PAD_ROWS = 32
+WINDOW = 64  # tokens, about one chat
+# Weights of the router's losses; the floor is a share of an even load.
+Z_WEIGHT, IDLE_WEIGHT, IDLE_FLOOR = 1e-4, 0.02, 0.2
+LOCALITY_WEIGHT, SPREAD = 0.05, 0.7
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
@@ -96,23 +102,60 @@ class Experts(nn.Module):
         weights, ids = probabilities.topk(self.s.experts_used, dim=-1)
         weights = weights / weights.sum(-1, keepdim=True)
         self.last_ids = ids.detach()
-        share = F.one_hot(ids, self.s.experts).float().sum(1).mean(0) / self.s.experts_used
-        balance = self.s.experts * (share * probabilities.mean(0)).sum() - 1
-        z = logits.logsumexp(-1).square().mean()
-        return self._mix(flat, ids, weights).view_as(x), 0.003 * balance + 1e-4 * z
+        auxiliary = self._idle(probabilities, ids) + self._locality(
+            probabilities.view(*x.shape[:2], -1)
+        )
+        auxiliary = auxiliary + Z_WEIGHT * logits.logsumexp(-1).square().mean()
+        return self._mix(flat, ids, weights).view_as(x), auxiliary
+
+    def _idle(self, probabilities: Tensor, ids: Tensor) -> Tensor:
+        """Lifts experts whose share of the batch is below the floor; the others are left alone."""
+        share = torch.bincount(ids.reshape(-1), minlength=self.s.experts) / ids.numel()
+        floor = IDLE_FLOOR / self.s.experts
+        missing = (floor - probabilities.mean(0)) * (share < floor)
+        return IDLE_WEIGHT * self.s.experts * missing.sum()
+
+    def _locality(self, probabilities: Tensor) -> Tensor:
+        """Entropy of the mean routing of short windows, less a part of the whole batch's.
+
+        Neighbouring tokens come to share experts while different texts keep to different ones.
+        Rows that are no multiple of WINDOW (measuring, not training) have no such loss.
+        """
+        batch, time, experts = probabilities.shape
+        if time % WINDOW:
+            return probabilities.new_zeros(())
+        windows = probabilities.view(batch * time // WINDOW, WINDOW, experts).mean(1)
+        return LOCALITY_WEIGHT * (entropy(windows).mean() - SPREAD * entropy(windows.mean(0)))
 
     def _mix(self, flat: Tensor, ids: Tensor, weights: Tensor) -> Tensor:
-        """Sort the (token, expert) pairs by expert, then one small GEMM per expert."""
+        """Sort the (token, expert) pairs by expert, then one small GEMM per expert.
+
+        Each expert's rows are padded to a multiple of PAD_ROWS with pairs of weight zero: the CPU
+        library compiles a kernel per matrix shape, so shapes have to come back.
+        """
         order = ids.reshape(-1).argsort(stable=True)
-        tokens = order // self.s.experts_used
-        counts = torch.bincount(ids.reshape(-1), minlength=self.s.experts).tolist()
-        pieces = flat[tokens].split(counts)
-        outputs = []
-        for expert, piece in enumerate(pieces):
-            hidden = F.silu(F.linear(piece, self.gate[expert])) * F.linear(piece, self.up[expert])
-            outputs.append(F.linear(hidden, self.down[expert]))
-        scaled = torch.cat(outputs).float() * weights.reshape(-1)[order].unsqueeze(-1)
+        counts = torch.bincount(ids.reshape(-1), minlength=self.s.experts)
+        padded = (counts + PAD_ROWS - 1) // PAD_ROWS * PAD_ROWS
+        shift = (padded.cumsum(0) - padded) - (counts.cumsum(0) - counts)
+        place = torch.arange(len(order)) + shift.repeat_interleave(counts)
+        tokens = torch.zeros(int(padded.sum()), dtype=torch.long)
+        tokens[place] = order // self.s.experts_used
+        scale = weights.new_zeros(len(tokens)).index_put((place,), weights.reshape(-1)[order])
+        kind = torch.bfloat16 if torch.is_autocast_enabled("cpu") else torch.float32
+        # unbind, not indexing: its backward writes each expert's gradient once, into one stack.
+        stacks = (stack.to(kind).unbind() for stack in (self.gate, self.up, self.down))
+        pieces = torch.split(flat.to(kind)[tokens], padded.tolist())
+        outputs = [
+            F.linear(F.silu(F.linear(piece, gate)) * F.linear(piece, up), down)
+            for piece, gate, up, down in zip(pieces, *stacks, strict=True)
+        ]
+        scaled = torch.cat(outputs).float() * scale.unsqueeze(-1)
         return torch.zeros_like(flat, dtype=torch.float32).index_add(0, tokens, scaled)
+
+
+def entropy(probabilities: Tensor) -> Tensor:
+    """In nats, over the last axis."""
+    return -(probabilities * (probabilities + 1e-9).log()).sum(-1)
 
 
 class Layer(nn.Module):
@@ -130,7 +173,7 @@ class Layer(nn.Module):
 
 
 class DemoModel(nn.Module):
-    """ids (batch, time) -> logits (batch, time, vocab) and the auxiliary loss."""
+    """ids (batch, time) -> logits (batch, time, vocab) and the routers' loss (scalar)."""
 
     def __init__(self, s: Shape) -> None:
         super().__init__()
@@ -142,6 +185,11 @@ class DemoModel(nn.Module):
         for name, parameter in self.named_parameters():
             if parameter.dim() == 2 and "norm" not in name:
                 nn.init.normal_(parameter, std=0.02)
+
+    @property
+    def blocks(self) -> list[Layer]:
+        """The layers, as what they are."""
+        return [layer for layer in self.layers if isinstance(layer, Layer)]
 
     def forward(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         positions = torch.arange(ids.shape[1], dtype=torch.float64)

@@ -118,7 +118,7 @@ the teacher | she | knows every child; writes with white chalk; tells stories ab
 the inn | it | has a fire in winter; serves soup and dark bread; has a blue door; is full on Friday night; has three rooms for travellers
 the bridge | it | is made of grey stone; is older than the mill; shakes when a cart goes over it; is a good place to fish; joins the two halves of the village
 a farmer | he | gets up with the sun; has six cows and a grey horse; talks about the weather; brings milk to the market; rests on Sunday
-the postman | he | comes on a red bicycle; knows every dog in the street; brings letters and news; whistles while he rides; never is late
+the postman | he | comes on a red bicycle; knows every dog in the street; brings letters and news; whistles while he rides; is never late
 """,
     "animals": """
 a fox | it | is clever and quiet; hunts mice in the fields; has a red coat and a white tip on its tail; lives in a den under the roots
