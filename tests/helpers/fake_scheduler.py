@@ -57,9 +57,7 @@ class FakeScheduler(scheduler_pb2_grpc.SchedulerServicer):
         """Listen on a free loopback port, SERVING."""
         fake = cls(vocab_size=vocab_size, context_tokens_max=context_tokens_max)
         async with rpc.server("127.0.0.1:0") as server:
-            scheduler_pb2_grpc.add_SchedulerServicer_to_server(
-                fake, server.grpc
-            )
+            scheduler_pb2_grpc.add_SchedulerServicer_to_server(fake, server.grpc)
             await server.start()
             fake.address = f"127.0.0.1:{server.port}"
             fake._server = server
