@@ -123,6 +123,7 @@ class StepLoop:
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._ended.wait()
+            self._thread.join()  # it has said its last word
         except TimeoutError:
             _log.warning("the engine is busy and is left behind")
         if self.failed.done():

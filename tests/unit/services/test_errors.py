@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from services.common import rpc
-from services.common.errors import TABLE, Internal, ServiceError, WorkerLost, from_detail
+from services.common.errors import (
+    DETAIL_KEY,
+    MESSAGE_BYTES_MAX,
+    TABLE,
+    DeadlineExceeded,
+    Internal,
+    InvalidRequest,
+    Overloaded,
+    ServiceError,
+    WorkerLost,
+    from_detail,
+)
 from services.pb import scheduler_pb2 as pb
 from services.pb import scheduler_pb2_grpc
 from services.pb.common_pb2 import ErrorDetail, Token
@@ -33,7 +46,9 @@ class Failing(scheduler_pb2_grpc.SchedulerServicer):
 
 
 @asynccontextmanager
-async def serving(service: Failing) -> AsyncIterator[scheduler_pb2_grpc.SchedulerStub]:
+async def serving(
+    service: scheduler_pb2_grpc.SchedulerServicer,
+) -> AsyncIterator[scheduler_pb2_grpc.SchedulerStub]:
     async with rpc.server("127.0.0.1:0") as server:
         scheduler_pb2_grpc.add_SchedulerServicer_to_server(service, server.grpc)
         await server.start()
@@ -101,6 +116,61 @@ async def test_unexpected_exception_crosses_as_an_incident() -> None:
     assert type(error) is Internal
     assert error.incident_id in error.message
     assert "secret" not in error.message
+
+
+async def test_client_sees_service_errors_only() -> None:
+    async with serving(Failing(made(Overloaded))) as stub:
+        with pytest.raises(Overloaded):
+            await rpc.unary(stub.Describe, pb.DescribeRequest(), deadline_seconds=5)
+        with pytest.raises(Overloaded), rpc.errors():
+            await anext(aiter(stub.Submit(pb.SubmitRequest(), timeout=5)))
+
+
+async def test_deadline_is_an_error_of_its_own() -> None:
+    class Slow(scheduler_pb2_grpc.SchedulerServicer):
+        async def Describe(self, request: pb.DescribeRequest, context: object) -> pb.Description:
+            await asyncio.Event().wait()
+            raise AssertionError("never")
+
+    async with serving(Slow()) as stub:
+        with pytest.raises(DeadlineExceeded):
+            await rpc.unary(stub.Describe, pb.DescribeRequest(), deadline_seconds=0.05)
+
+
+@pytest.mark.parametrize("text", ["x" * 100_000, "ß" * 50_000, "🙂" * 20_000, "a\ud800b"])
+async def test_any_message_fits_the_metadata(text: str) -> None:
+    error = await describe(Failing(InvalidRequest(text, param="p")))
+    assert isinstance(error, InvalidRequest)
+    assert error.param == "p"
+    assert error.message[0] == text[0]
+    assert len(error.message.encode()) <= MESSAGE_BYTES_MAX
+
+
+def test_garbled_detail_is_internal() -> None:
+    metadata = grpc.aio.Metadata((DETAIL_KEY, b"\xff\xff"))
+    status = grpc.StatusCode.NOT_FOUND
+    assert type(rpc.service_error(grpc.aio.AioRpcError(status, metadata, metadata))) is Internal
+
+
+async def test_health_says_what_it_is_told() -> None:
+    async with rpc.server("127.0.0.1:0") as server:
+        await server.start(serving=False)
+        async with rpc.channel(f"127.0.0.1:{server.port}") as channel:
+            check = health_pb2_grpc.HealthStub(channel).Check  # type: ignore[attr-defined]
+            request = health_pb2.HealthCheckRequest()
+            before = await rpc.unary(check, request, deadline_seconds=5)
+            await server.set_serving(True)
+            after = await rpc.unary(check, request, deadline_seconds=5)
+    states = health_pb2.HealthCheckResponse
+    assert [before.status, after.status] == [states.NOT_SERVING, states.SERVING]
+
+
+async def test_taken_port_is_refused_by_name() -> None:
+    async with rpc.server("127.0.0.1:0") as server:
+        await server.start()
+        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{server.port}"):
+            async with rpc.server(f"127.0.0.1:{server.port}"):
+                pass
 
 
 async def test_refused_connection_is_a_lost_worker() -> None:
