@@ -118,6 +118,8 @@ class Core:
         assert {s.key for s in sequences} == set(self._by_key), "a request is lost or double"
         assert len(sequences) == len(self._by_key), "a request is double"
         assert not sequences or self._facts is not None, "requests without a worker"
+        # Who is admitted takes a token that the others left over, so that all can decode in a step.
+        assert self._facts is None or len(self._running) <= self._facts.step_tokens_max
         for s in self._running:
             assert s.id, "a running sequence without an id"
             # The token that was sampled last may still lack its page.
@@ -132,8 +134,8 @@ class Core:
         assert running.isdisjoint(self._releases), "a running sequence is to be released"
         assert running >= self._in_flight.keys(), "the step in flight holds an ended sequence"
         assert self._step_sent or not self._in_flight, "entries in flight without a step"
-        ages = [s.arrived for s in self._running]
-        assert ages == sorted(ages), "running sequences are out of order"
+        ages = [s.arrived for s in [*self._running, *self._waiting]]
+        assert ages == sorted(ages), "sequences are out of the order of arrival"
 
     def _submit(self, request: Request, now: float) -> list[Action]:
         refusal = self._refusal(request)
@@ -284,9 +286,7 @@ class Core:
     def _may_admit(self) -> bool:
         """The next in line starts when all its tokens, and one page more, have room."""
         assert self._facts is not None
-        # No more sequences than a step has tokens: each running one decodes in every step.
-        limit = min(self._facts.sequences_max, self._facts.step_tokens_max)
-        if not self._waiting or len(self._running) >= limit:
+        if not self._waiting or len(self._running) >= self._facts.sequences_max:
             return False
         needed = self._pages.needed_for(len(self._waiting[0].tokens))
         # Alone it may take the last page; among others that would soon preempt somebody.
@@ -296,8 +296,7 @@ class Core:
         self._ids += 1
         sequence.id = self._ids
         sequence.started = now if sequence.started is None else sequence.started
-        self._running.append(sequence)
-        self._running.sort(key=lambda s: s.arrived)
+        self._running.append(sequence)  # still oldest first: who waits came after all who run
         held = self._hold_pages(sequence)
         assert held, "admitted without pages"
         return Start(

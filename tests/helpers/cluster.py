@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
+import urllib.request
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,6 +14,7 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from engine.fake import next_token
 from helpers.eventually import eventually
 from services.common import rpc
 from services.common.errors import ServiceError
@@ -19,6 +22,9 @@ from services.pb import common_pb2, scheduler_pb2, scheduler_pb2_grpc
 
 ROOT = Path(__file__).resolve().parents[2]
 STOP_SECONDS = 15.0
+VOCAB = 1000  # of the fake engine
+ENDLESS = 4000  # tokens: still running whenever a test looks
+METRICS_PORT = re.compile(r"metrics on port (\d+)")
 
 
 @dataclass(slots=True)
@@ -37,6 +43,25 @@ class Process:
     child: asyncio.subprocess.Process
     stderr: list[str]
     reading: asyncio.Task[None]
+
+    async def until_says(self, text: str) -> None:
+        """Wait for a line of stderr with `text`."""
+        await eventually(lambda: any(text in line for line in self.stderr))
+
+    async def metrics_port(self) -> int:
+        """Where it serves /metrics."""
+        await self.until_says("metrics on port")
+        found = METRICS_PORT.search("".join(self.stderr))
+        assert found is not None
+        return int(found[1])
+
+    async def metrics(self) -> dict[str, float]:
+        """Its series as they stand; the key is the name with its labels."""
+        url = f"http://127.0.0.1:{await self.metrics_port()}/metrics"
+        with await asyncio.to_thread(urllib.request.urlopen, url) as answer:
+            lines = answer.read().decode().splitlines()
+        pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        return {name: float(value) for name, value in pairs}
 
     async def stop(self) -> int:
         """SIGTERM and wait; the exit code."""
@@ -73,10 +98,10 @@ async def start(module: str, *arguments: str) -> Process:
 class Cluster:
     """One scheduler and one worker, started and stopped by the test."""
 
-    def __init__(self, folder: Path, model: str) -> None:
+    def __init__(self, folder: Path, model: str, module: str) -> None:
         self.worker_address = f"unix:{folder}/w.sock"
         self.address = f"unix:{folder}/s.sock"
-        self._model = model
+        self._model, self._module = model, module
         self.worker: Process | None = None
         self.scheduler: Process | None = None
         self._channel = grpc.aio.insecure_channel(self.address)
@@ -90,15 +115,18 @@ class Cluster:
         folder: Path,
         *,
         model: str = "fake:",
+        module: str = "services.worker",
         worker: Sequence[str] = (),
         scheduler: Sequence[str] = (),
+        until_serving: bool = True,
     ) -> AsyncIterator[Cluster]:
-        """Both processes are up and ready."""
-        cluster = cls(folder, model)
+        """Both processes are up, and ready if that was waited for."""
+        cluster = cls(folder, model, module)
         try:
             await cluster.start_worker(*worker)
             await cluster.start_scheduler(*scheduler)
-            await cluster.until_serving(True)
+            if until_serving:
+                await cluster.until_serving(True)
             yield cluster
         finally:
             for process in (cluster.scheduler, cluster.worker):
@@ -108,7 +136,7 @@ class Cluster:
 
     async def start_worker(self, *flags: str) -> Process:
         arguments = ("--model", self._model, "--listen", self.worker_address, *flags)
-        self.worker = await start("services.worker", *arguments)
+        self.worker = await start(self._module, *arguments)
         return self.worker
 
     async def start_scheduler(self, *flags: str) -> Process:
@@ -146,6 +174,7 @@ class Cluster:
         stop: Sequence[int] = (),
         deadline_seconds: float = 30.0,
         answer: Answer | None = None,
+        min_p: float = 0.0,
     ) -> Answer:
         """Run one request to its end; `answer` is filled as tokens come."""
         answer = answer if answer is not None else Answer()
@@ -155,7 +184,7 @@ class Cluster:
             prompt_tokens=prompt,
             max_tokens=max_tokens,
             stop_tokens=stop,
-            sampling=common_pb2.Sampling(top_p=1, repetition_penalty=1, seed=seed),
+            sampling=common_pb2.Sampling(top_p=1, repetition_penalty=1, min_p=min_p, seed=seed),
         )
         call = self._stub.Submit(request, timeout=deadline_seconds)
         try:
@@ -168,3 +197,19 @@ class Cluster:
         finally:
             call.cancel()
         return answer
+
+    async def begun(self) -> tuple[asyncio.Task[Answer], Answer]:
+        """A request without end whose first tokens have come."""
+        answer = Answer()
+        task = asyncio.create_task(self.submit([1, 2, 3], max_tokens=ENDLESS, answer=answer))
+        await eventually(lambda: answer.tokens or task.done())
+        assert not task.done(), answer.error
+        return task, answer
+
+
+def alone(prompt: Sequence[int], count: int, seed: int) -> list[int]:
+    """What the fake engine gives a request that has it to itself."""
+    tokens = list(prompt)
+    for _ in range(count):
+        tokens.append(next_token(tokens, seed, VOCAB, num_prompt_tokens=len(prompt)))
+    return tokens[len(prompt) :]

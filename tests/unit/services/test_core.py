@@ -83,6 +83,39 @@ def test_youngest_is_preempted_and_computed_again_as_it_was() -> None:
     assert computed == [1, 2, 3, 4, *before]
 
 
+def test_preempted_sequence_is_the_next_in_line() -> None:
+    world = CoreWorld(facts(num_pages=5))
+    world.submit(request(1, 4, max_tokens=12), request(2, 4, max_tokens=12), request(3, 4))
+    while not world.finished:
+        world.finish_step()
+    assert world.core.preemptions
+    assert world.flying.starts[0].sampling == "sampling of 2"
+
+
+def test_restart_does_not_count_as_waiting() -> None:
+    world = CoreWorld(facts(num_pages=5))
+    world.submit(request(1, 4, max_tokens=12), request(2, 4, max_tokens=12))
+    while len(world.finished) < 2:
+        world.now += 1.0
+        world.finish_step()
+    assert world.core.preemptions
+    assert [f.usage.queue_seconds for f in world.finished] == [0.0, 1.0]
+
+
+def test_admission_leaves_a_page_for_those_who_run() -> None:
+    world = CoreWorld(facts(num_pages=3))
+    world.submit(request(1, 2, max_tokens=4), request(2, 8, max_tokens=1))
+    world.finish_step()
+    assert world.core.num_waiting == 1
+
+
+def test_alone_a_request_may_take_the_last_page() -> None:
+    world = CoreWorld(facts(num_pages=3))
+    world.submit(request(1, 12 - 1, max_tokens=1))
+    assert world.core.num_running == 1
+    assert world.core.page_usage == 1.0
+
+
 def test_no_more_run_than_a_step_has_tokens() -> None:
     world = CoreWorld(facts(step_tokens_max=2, sequences_max=4))
     world.submit(request(1, 1), request(2, 1), request(3, 1))
