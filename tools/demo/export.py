@@ -29,10 +29,10 @@ TEMPLATE = (
 
 
 def _mix(name: str) -> GGMLType:
-    """Down rows are 128 wide, too short for K-quants; embeddings and attention matter most."""
+    """Down rows are 128 wide, too short for K-quants; the rest is small and matters most."""
     if "_exps" in name:
         return GGMLType.Q8_0 if "down" in name else GGMLType.Q4_K
-    return GGMLType.Q8_0
+    return GGMLType.Q6_K
 
 
 RECIPES: dict[str, Callable[[str], GGMLType]] = {

@@ -16,9 +16,10 @@ from torch import Tensor, nn
 
 PAD_ROWS = 32
 WINDOW = 64  # tokens, about one chat
-# Weights of the router's losses; the floor is a share of an even load.
-Z_WEIGHT, IDLE_WEIGHT, IDLE_FLOOR = 1e-4, 0.02, 0.2
-LOCALITY_WEIGHT, SPREAD = 0.05, 0.7
+Z_WEIGHT = 1e-4
+IDLE_WEIGHT, IDLE_FLOOR = 0.02, 0.2  # the floor is a share of an even load
+LOCALITY_WEIGHT, SPREAD = 0.1, 0.9
+ROUTER_LOSSES = (Z_WEIGHT, IDLE_WEIGHT, IDLE_FLOOR, LOCALITY_WEIGHT, SPREAD, WINDOW)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
