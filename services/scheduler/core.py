@@ -90,7 +90,10 @@ class Core:
         return (total - self._pages.num_free) / total if total else 0.0
 
     def handle(self, event: Event, now: float) -> list[Action]:
-        """Take in what happened; returns what to do about it, in order."""
+        """Take in what happened; returns what to do about it, in order.
+
+        A step comes first, so that the worker computes while tokens go out to their clients.
+        """
         actions: list[Action] = []
         match event:
             case Submitted(request=request):
@@ -109,7 +112,7 @@ class Core:
                 actions += self._worker_down()
             case Drain():
                 self._draining = True
-        return actions + self._next_step(now)
+        return [*self._next_step(now), *actions]
 
     def check_invariants(self) -> None:
         """Recompute from scratch what the core keeps."""

@@ -1,9 +1,9 @@
 """Carries out what the core decides: streams to clients, steps to the worker, numbers to metrics.
 
 Lives on the event loop; `post` is called by the gRPC servicer and by the worker link, in one
-thread. Each Submit call has a bounded queue of events; a client that does not read its stream is
-cancelled when the queue is full, so that it cannot hold up the others. A broken promise of the core
-sets `failed`, and the process ends.
+thread. Tokens wait for a client in a bounded list and leave it together in one event; a client that
+does not read its stream is cancelled when the list is full, so that it cannot hold up the others. A
+broken promise of the core sets `failed`, and the process ends.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from services.scheduler.model import (
     WorkerUp,
 )
 
-STREAM_EVENTS_MAX = 1024  # tokens a client may be behind
+STREAM_TOKENS_MAX = 1024  # that a client may be behind
 REASONS = {Reason.STOP: pb.FINISH_REASON_STOP, Reason.LENGTH: pb.FINISH_REASON_LENGTH}
 ERRORS: dict[Refusal, type[ServiceError]] = {
     Refusal.INVALID: InvalidRequest,
@@ -58,13 +58,29 @@ ERRORS: dict[Refusal, type[ServiceError]] = {
 
 @dataclass(slots=True)
 class _Stream:
-    """Events on their way to one client; an error or None ends them."""
+    """What is on its way to one client: tokens, then a finish or an error."""
 
-    events: asyncio.Queue[pb.SubmitEvent] = field(
-        default_factory=lambda: asyncio.Queue(STREAM_EVENTS_MAX)
-    )
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    tokens: list[Token] = field(default_factory=list)
+    ended: bool = False
+    finish: pb.Finish | None = None
     error: ServiceError | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def end(self, finish: pb.Finish | None, error: ServiceError | None) -> None:
+        """Nothing comes after this."""
+        self.ended, self.finish, self.error = True, finish, error
+        self.changed.set()
+
+    async def next_event(self) -> pb.SubmitEvent | None:
+        """All that has come since; None when the stream has ended and all was delivered."""
+        while not self.tokens and not self.ended:
+            self.changed.clear()
+            await self.changed.wait()
+        if not self.tokens and self.finish is None:
+            return None
+        event = pb.SubmitEvent(tokens=self.tokens, finish=self.finish)
+        self.tokens, self.finish = [], None
+        return event
 
 
 class Driver:
@@ -116,10 +132,7 @@ class Driver:
         self._idle.clear()
         try:
             self.post(Submitted(request=make(key)))
-            while True:
-                event = await _next_event(stream)
-                if event is None:
-                    break
+            while (event := await stream.next_event()) is not None:
                 yield event
             if stream.error is not None:
                 raise stream.error
@@ -127,7 +140,7 @@ class Driver:
             del self._streams[key]
             if not self._streams:
                 self._idle.set()
-            if not stream.ended.is_set():
+            if not stream.ended:
                 self._metrics.failed.labels(reason="cancelled").inc()
                 self.post(Cancelled(key=key))
 
@@ -153,17 +166,17 @@ class Driver:
             case Emit(key=key, token=token):
                 assert isinstance(token, Token)
                 self._metrics.generated_tokens.inc()
-                self._put(key, pb.SubmitEvent(tokens=[token]))
+                self._put(key, token)
             case Finish():
                 self._finish(action)
             case Refuse():
                 series = self._metrics.failed if action.began else self._metrics.rejections
                 series.labels(reason=action.refusal.value).inc()
                 kind = ERRORS[action.refusal]
-                self._end(
-                    action.key,
-                    kind(action.message, param=action.param, retry_after_ms=action.retry_after_ms),
+                error = kind(
+                    action.message, param=action.param, retry_after_ms=action.retry_after_ms
                 )
+                self._end(action.key, error=error)
 
     def _finish(self, finish: Finish) -> None:
         usage = finish.usage
@@ -180,39 +193,29 @@ class Driver:
             prefill_seconds=usage.prefill_seconds,
             decode_seconds=usage.decode_seconds,
         )
-        self._put(finish.key, pb.SubmitEvent(finish=message))
-        self._end(finish.key, None)
+        self._end(finish.key, finish=message)
 
-    def _put(self, key: RequestKey, event: pb.SubmitEvent) -> None:
+    def _put(self, key: RequestKey, token: Token) -> None:
         stream = self._streams.get(key)
-        if stream is None or stream.ended.is_set():
+        if stream is None or stream.ended:
             return
-        try:
-            stream.events.put_nowait(event)
-        except asyncio.QueueFull:
-            self._metrics.failed.labels(reason="slow_client").inc()
-            # Not Overloaded: that says that nothing was done, and may be tried again.
-            self._end(key, DeadlineExceeded(f"the client is {STREAM_EVENTS_MAX} tokens behind"))
-            # Not from inside the core's own actions: after them.
-            asyncio.get_running_loop().call_soon(self.post, Cancelled(key=key))
+        if len(stream.tokens) < STREAM_TOKENS_MAX:
+            stream.tokens.append(token)
+            stream.changed.set()
+            return
+        self._metrics.failed.labels(reason="slow_client").inc()
+        # Not Overloaded: that says that nothing was done, and may be tried again.
+        self._end(key, error=DeadlineExceeded(f"the client is {STREAM_TOKENS_MAX} tokens behind"))
+        # Not from inside the core's own actions: after them.
+        asyncio.get_running_loop().call_soon(self.post, Cancelled(key=key))
 
-    def _end(self, key: RequestKey, error: ServiceError | None) -> None:
+    def _end(
+        self,
+        key: RequestKey,
+        *,
+        finish: pb.Finish | None = None,
+        error: ServiceError | None = None,
+    ) -> None:
         stream = self._streams.get(key)
-        if stream is not None and not stream.ended.is_set():
-            stream.error = error
-            stream.ended.set()
-
-
-async def _next_event(stream: _Stream) -> pb.SubmitEvent | None:
-    """The next event; None when the stream has ended and all was delivered."""
-    if stream.events.empty() and not stream.ended.is_set():
-        getting = asyncio.ensure_future(stream.events.get())
-        ending = asyncio.ensure_future(stream.ended.wait())
-        try:
-            await asyncio.wait({getting, ending}, return_when=asyncio.FIRST_COMPLETED)
-            if getting.done():
-                return getting.result()
-        finally:
-            getting.cancel()
-            ending.cancel()
-    return None if stream.events.empty() else stream.events.get_nowait()
+        if stream is not None and not stream.ended:
+            stream.end(finish, error)

@@ -8,9 +8,12 @@ import random
 import signal
 from pathlib import Path
 
+import pytest
+
 from helpers.cluster import VOCAB, Answer, Cluster, alone, start
 from helpers.eventually import eventually
 from helpers.system import DEMO_MODEL
+from services.common import rpc
 from services.common.errors import (
     DeadlineExceeded,
     Draining,
@@ -19,6 +22,7 @@ from services.common.errors import (
     WorkerLost,
 )
 from services.pb import scheduler_pb2 as pb
+from services.scheduler.driver import STREAM_TOKENS_MAX
 
 
 async def test_many_streams_are_each_right(tmp_path: Path) -> None:
@@ -90,6 +94,16 @@ async def test_full_queue_is_overloaded(tmp_path: Path) -> None:
         await asyncio.gather(task, first, second, return_exceptions=True)
     assert isinstance(error, Overloaded)
     assert error.retry_after_ms > 0
+
+
+async def test_client_that_does_not_read_is_cut_off_and_others_go_on(tmp_path: Path) -> None:
+    count = STREAM_TOKENS_MAX + 500  # that many tokens more than gRPC reads ahead
+    async with Cluster.open(tmp_path) as cluster, cluster.unread([5], max_tokens=4000) as slow:
+        others = await asyncio.gather(*(cluster.submit([n], max_tokens=count) for n in range(3)))
+        with pytest.raises(DeadlineExceeded, match="behind"), rpc.errors():
+            async for _ in slow:
+                pass
+    assert [a.tokens for a in others] == [alone([n], count, 0) for n in range(3)]
 
 
 async def test_deadline_ends_a_stream(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -24,6 +25,9 @@ ROOT = Path(__file__).resolve().parents[2]
 STOP_SECONDS = 15.0
 VOCAB = 1000  # of the fake engine
 ENDLESS = 4000  # tokens: still running whenever a test looks
+SubmitCall: TypeAlias = (
+    "grpc.aio.UnaryStreamCall[scheduler_pb2.SubmitRequest, scheduler_pb2.SubmitEvent]"
+)
 METRICS_PORT = re.compile(r"metrics on port (\d+)")
 
 
@@ -178,14 +182,7 @@ class Cluster:
     ) -> Answer:
         """Run one request to its end; `answer` is filled as tokens come."""
         answer = answer if answer is not None else Answer()
-        request = scheduler_pb2.SubmitRequest(
-            request_id="test",
-            attempt=1,
-            prompt_tokens=prompt,
-            max_tokens=max_tokens,
-            stop_tokens=stop,
-            sampling=common_pb2.Sampling(top_p=1, repetition_penalty=1, min_p=min_p, seed=seed),
-        )
+        request = _request(prompt, max_tokens=max_tokens, seed=seed, stop=stop, min_p=min_p)
         call = self._stub.Submit(request, timeout=deadline_seconds)
         try:
             async for event in call:
@@ -205,6 +202,32 @@ class Cluster:
         await eventually(lambda: answer.tokens or task.done())
         assert not task.done(), answer.error
         return task, answer
+
+    @asynccontextmanager
+    async def unread(self, prompt: Sequence[int], *, max_tokens: int) -> AsyncIterator[SubmitCall]:
+        """A request whose stream the test reads itself, or not; little of it is read ahead."""
+        options = [("grpc.http2.lookahead_bytes", 1024), ("grpc.http2.bdp_probe", 0)]
+        async with grpc.aio.insecure_channel(self.address, options=options) as channel:
+            stub = scheduler_pb2_grpc.SchedulerStub(channel)
+            yield stub.Submit(_request(prompt, max_tokens=max_tokens), timeout=30)
+
+
+def _request(
+    prompt: Sequence[int],
+    *,
+    max_tokens: int,
+    seed: int = 0,
+    stop: Sequence[int] = (),
+    min_p: float = 0.0,
+) -> scheduler_pb2.SubmitRequest:
+    return scheduler_pb2.SubmitRequest(
+        request_id="test",
+        attempt=1,
+        prompt_tokens=prompt,
+        max_tokens=max_tokens,
+        stop_tokens=stop,
+        sampling=common_pb2.Sampling(top_p=1, repetition_penalty=1, min_p=min_p, seed=seed),
+    )
 
 
 def alone(prompt: Sequence[int], count: int, seed: int) -> list[int]:

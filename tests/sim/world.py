@@ -163,12 +163,11 @@ class World:
         self._post(StepDone(step=step.step, sampled=_sampled(result)))
 
     def _post(self, event: Event) -> None:
+        steps: list[SendStep] = []
         for action in self.core.handle(event, self._now):
             match action:
                 case SendStep():
-                    assert self._in_flight is None, "two steps in flight"
-                    self._in_flight = action
-                    self._look_at(action)
+                    steps.append(action)
                 case Emit(key=key, token=token):
                     outcome = self.outcomes[key]
                     assert not outcome.ends, "a token after the end"
@@ -179,6 +178,10 @@ class World:
                 case Refuse(key=key, refusal=refusal):
                     self.outcomes[key].ends.append(refusal)
         self.core.check_invariants()
+        for step in steps:  # after the ends of requests, which it must respect
+            assert self._in_flight is None, "two steps in flight"
+            self._in_flight = step
+            self._look_at(step)
 
     def _look_at(self, step: SendStep) -> None:
         """What holds of every step, whatever came before."""

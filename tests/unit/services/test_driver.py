@@ -15,19 +15,21 @@ from services.common.errors import DeadlineExceeded, Draining, NotReady, WorkerL
 from services.pb import scheduler_pb2 as pb
 from services.pb.common_pb2 import Token
 from services.scheduler.core import Core
-from services.scheduler.driver import STREAM_EVENTS_MAX, Driver
+from services.scheduler.driver import STREAM_TOKENS_MAX, Driver
 from services.scheduler.metrics import SchedulerMetrics
 from services.scheduler.model import (
+    Emit,
     Request,
     RequestKey,
     Sampled,
     SendStep,
     StepDone,
+    Submitted,
     WorkerDown,
     WorkerUp,
 )
 
-LONG = STREAM_EVENTS_MAX + 100
+LONG = STREAM_TOKENS_MAX + 100
 
 
 class Driven:
@@ -79,10 +81,28 @@ async def test_stream_is_tokens_and_then_a_finish() -> None:
     driven.finish_step()
     driven.finish_step()
     events = await read_all(stream)
-    assert [len(event.tokens) for event in events] == [1, 1, 0]
+    assert sum(len(event.tokens) for event in events) == 2
     assert events[-1].finish.reason == pb.FINISH_REASON_LENGTH
     assert events[-1].finish.completion_tokens == 3
     assert driven.count("requests_finished_total", reason="length") == 1
+
+
+async def test_tokens_that_waited_leave_in_one_event() -> None:
+    driven = Driven()
+    stream = await begin(driven, max_tokens=9)
+    for _ in range(3):
+        driven.finish_step()
+    assert len((await anext(stream)).tokens) == 3
+    await stream.aclose()
+
+
+async def test_step_is_sent_before_tokens_are_passed_on() -> None:
+    core = Core(queue_requests_max=4)
+    core.handle(WorkerUp(facts=facts()), 0.0)
+    core.handle(Submitted(request=request(1)), 0.0)
+    sampled = Sampled(sequence=1, id=50, token=Token(id=50))
+    actions = core.handle(StepDone(step=1, sampled=(sampled,)), 1.0)
+    assert [type(action) for action in actions] == [SendStep, Emit]
 
 
 async def test_client_that_does_not_read_is_cut_off_and_others_go_on() -> None:
@@ -139,7 +159,7 @@ async def test_drain_waits_until_the_last_event_is_read() -> None:
     driven.finish_step()
     await asyncio.sleep(0)
     assert not draining.done()
-    assert len(await read_all(stream)) == 2
+    assert [len(event.tokens) for event in await read_all(stream)] == [1]
     assert await draining
 
 
