@@ -50,7 +50,7 @@ class WorkerServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Describe(self, request, context):
-        """Facts that the scheduler plans with. Errors: NotReady while weights load.
+        """Facts that the scheduler plans with. Errors: NotReady while weights load, Draining.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -59,6 +59,8 @@ class WorkerServicer:
     def Run(self, request_iterator, context):
         """One long-lived stream: steps in, results out, in the same order. Ending the stream releases
         every sequence it started. One scheduler at a time; a second stream ends the first.
+        Errors: NotReady, InvalidRequest for a step that does not fit, StaleLease for a scheduler whose
+        place another took, Draining once the worker was told to stop and nothing is open.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
