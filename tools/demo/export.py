@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,13 +13,15 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from demo.model import DemoModel
+from demo.vocabulary import SPECIALS
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
 from engine.gguf.cursor import ValueType
 from engine.gguf.types import GGMLType, row_bytes
 from engine.gguf.writer import TensorSource, Typed, write_gguf
-from tools.demo.model import DemoModel
-from tools.demo.vocabulary import SPECIALS
 
-FILE_TYPES = {"f32": 0, "f16": 1, "q8": 7, "mix": 15}  # llama.cpp's llama_ftype
 NORMAL, CONTROL = 1, 3  # tokenizer.ggml.token_type
 TEMPLATE = (
     "{% for message in messages %}"
@@ -29,10 +32,10 @@ TEMPLATE = (
 
 
 def _mix(name: str) -> GGMLType:
-    """Down rows are 128 wide, too short for K-quants; the rest is small and matters most."""
+    """Down rows are 128 wide, too short for K-quants; embeddings and attention matter most."""
     if "_exps" in name:
         return GGMLType.Q8_0 if "down" in name else GGMLType.Q4_K
-    return GGMLType.Q6_K
+    return GGMLType.Q8_0
 
 
 RECIPES: dict[str, Callable[[str], GGMLType]] = {
@@ -45,21 +48,20 @@ RECIPES: dict[str, Callable[[str], GGMLType]] = {
 
 def write(path: Path, model: DemoModel, tokenizer: Tokenizer, recipe: str) -> None:
     """Write `model` to `path`. Norms and routers stay F32 in every recipe."""
-    tensors = [_source(name, tensor, RECIPES[recipe]) for name, tensor in tensors_of(model).items()]
+    tensors = [_source(name, tensor, RECIPES[recipe]) for name, tensor in _tensors(model).items()]
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     write_gguf(partial, {**_metadata(model, recipe), **_vocabulary(tokenizer)}, tensors)
     partial.replace(path)
 
 
-def tensors_of(model: DemoModel) -> dict[str, torch.Tensor]:
-    """GGUF name -> the parameter, sharing its memory; `verify.py` fills a model through it."""
+def _tensors(model: DemoModel) -> dict[str, torch.Tensor]:
     named = {
         "token_embd.weight": model.embed.weight,
         "output_norm.weight": model.norm.weight,
         "output.weight": model.head.weight,
     }
-    for index, layer in enumerate(model.blocks):
+    for index, layer in enumerate(model.layers):
         parts = {
             "attn_norm": layer.attn_norm.weight,
             "attn_q": layer.attn.q.weight,
@@ -75,7 +77,7 @@ def tensors_of(model: DemoModel) -> dict[str, torch.Tensor]:
             "ffn_down_exps": layer.moe.down,
         }
         named |= {f"blk.{index}.{part}.weight": tensor for part, tensor in parts.items()}
-    return {name: tensor.detach() for name, tensor in named.items()}
+    return {name: tensor.detach().float() for name, tensor in named.items()}
 
 
 def _source(name: str, tensor: torch.Tensor, recipe: Callable[[str], GGMLType]) -> TensorSource:
@@ -121,14 +123,8 @@ def _metadata(model: DemoModel, recipe: str) -> dict[str, object]:
     return {
         "general.architecture": "qwen3moe",
         "general.name": "Lamina demo",
-        "general.type": "model",
-        "general.organization": "Lamina",
         "general.license": "mit",
-        "general.languages": ["en", "de", "es"],
-        "general.tags": ["text-generation", "moe", "demo"],
         "general.description": f"trained by tools/train_demo.py, {recipe} precision",
-        "general.file_type": FILE_TYPES[recipe],
-        "general.quantization_version": 2,
     } | {prefix + key: value for key, value in values.items()}
 
 

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 PAD_ROWS = 32
 WINDOW = 64  # tokens, about one chat
 Z_WEIGHT = 1e-4
-IDLE_WEIGHT, IDLE_FLOOR = 0.02, 0.2  # the floor is a share of an even load
-LOCALITY_WEIGHT, SPREAD = 0.1, 0.9
-ROUTER_LOSSES = (Z_WEIGHT, IDLE_WEIGHT, IDLE_FLOOR, LOCALITY_WEIGHT, SPREAD, WINDOW)
+BALANCE_WEIGHT = 0.003  # first stage: no expert is left behind
+IDLE_WEIGHT, IDLE_FLOOR = 0.02, 0.2  # second stage; the floor is a share of an even load
+LOCALITY_WEIGHT, SPREAD = 0.1, 0.9  # second stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,11 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 class Experts(nn.Module):
-    """Router and experts; keeps the last router statistics for the losses and for measuring."""
+    """Router and experts.
+
+    Trained in two stages: first all experts carry an even load, then `specialise` lets texts of
+    one kind keep to experts of their own.
+    """
 
     def __init__(self, s: Shape) -> None:
         super().__init__()
@@ -92,7 +96,7 @@ class Experts(nn.Module):
         self.gate = nn.Parameter(torch.randn(s.experts, s.ff, s.hidden) * scale)
         self.up = nn.Parameter(torch.randn(s.experts, s.ff, s.hidden) * scale)
         self.down = nn.Parameter(torch.randn(s.experts, s.hidden, s.ff) * s.ff**-0.5)
-        self.last_ids = torch.empty(0, dtype=torch.long)
+        self.specialise = False  # the second stage of training
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """(batch, time, hidden) -> the same, and the auxiliary loss (scalar)."""
@@ -102,12 +106,19 @@ class Experts(nn.Module):
         probabilities = logits.softmax(-1)
         weights, ids = probabilities.topk(self.s.experts_used, dim=-1)
         weights = weights / weights.sum(-1, keepdim=True)
-        self.last_ids = ids.detach()
-        auxiliary = self._idle(probabilities, ids) + self._locality(
-            probabilities.view(*x.shape[:2], -1)
-        )
-        auxiliary = auxiliary + Z_WEIGHT * logits.logsumexp(-1).square().mean()
-        return self._mix(flat, ids, weights).view_as(x), auxiliary
+        if self.specialise:
+            losses = self._idle(probabilities, ids) + self._locality(
+                probabilities.view(*x.shape[:2], -1)
+            )
+        else:
+            losses = BALANCE_WEIGHT * self._balance(probabilities, ids)
+        losses = losses + Z_WEIGHT * logits.logsumexp(-1).square().mean()
+        return self._mix(flat, ids, weights).view_as(x), losses
+
+    def _balance(self, probabilities: Tensor, ids: Tensor) -> Tensor:
+        """The load-balancing loss of Switch Transformers (arXiv 2101.03961), zero when even."""
+        share = torch.bincount(ids.reshape(-1), minlength=self.s.experts) / ids.numel()
+        return self.s.experts * (share * probabilities.mean(0)).sum() - 1
 
     def _idle(self, probabilities: Tensor, ids: Tensor) -> Tensor:
         """Lifts experts whose share of the batch is below the floor; the others are left alone."""
@@ -174,7 +185,7 @@ class Layer(nn.Module):
 
 
 class DemoModel(nn.Module):
-    """ids (batch, time) -> logits (batch, time, vocab) and the routers' loss (scalar)."""
+    """ids (batch, time) -> logits (batch, time, vocab) and the auxiliary loss."""
 
     def __init__(self, s: Shape) -> None:
         super().__init__()
@@ -186,11 +197,6 @@ class DemoModel(nn.Module):
         for name, parameter in self.named_parameters():
             if parameter.dim() == 2 and "norm" not in name:
                 nn.init.normal_(parameter, std=0.02)
-
-    @property
-    def blocks(self) -> list[Layer]:
-        """The layers, as what they are."""
-        return [layer for layer in self.layers if isinstance(layer, Layer)]
 
     def forward(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         positions = torch.arange(ids.shape[1], dtype=torch.float64)

@@ -5,15 +5,15 @@ Source: the split expression of the Qwen2 tokenizer.json.
 
 from __future__ import annotations
 
-import random
+import itertools
 from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers, trainers
 from tokenizers import decoders as decode
 
-from tools.demo import corpus
+from demo import corpus
 
-VOCAB = 3072
+VOCAB = 2048
 SPECIALS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -39,8 +39,7 @@ def load_or_train(path: Path, seed: int) -> Tokenizer:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    rng = random.Random(seed)
-    chats = (corpus.conversation(rng) for _ in range(TRAINING_CHATS))
+    chats = itertools.islice(corpus.conversations(seed), TRAINING_CHATS)
     tokenizer.train_from_iterator((text for chat in chats for _, text in chat.messages), trainer)
     tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIALS])
     path.parent.mkdir(parents=True, exist_ok=True)
