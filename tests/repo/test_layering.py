@@ -40,8 +40,8 @@ MUST_NOT_IMPORT = {
     "services.worker": ("fastapi",),
 }
 PURE = {  # deciders: no clock, no input or output, no randomness of their own
-    "services/scheduler/core.py": ("asyncio", "grpc", "time", "random", "torch", "os"),
-    "services/scheduler/pages.py": ("asyncio", "grpc", "time", "random", "torch", "os"),
+    f"services/scheduler/{name}.py": ("asyncio", "grpc", "time", "random", "torch", "os")
+    for name in ("core", "model", "pages", "refusals")
 }
 
 
