@@ -128,6 +128,7 @@ async def _stream(client: httpx.AsyncClient, *, index: int, max_tokens: int) -> 
         "prompt": PROMPT.format(index=index),
         "max_tokens": max_tokens,
         "temperature": 0,
+        "ignore_eos": True,
         "stream": True,
         "stream_options": {"include_usage": True},
     }
@@ -138,7 +139,7 @@ async def _stream(client: httpx.AsyncClient, *, index: int, max_tokens: int) -> 
             if not row.startswith("data: {"):
                 continue
             chunk = json.loads(row.removeprefix("data: "))
-            if chunk["choices"] and chunk["choices"][0]["text"]:
+            if chunk["choices"]:
                 line.arrivals.append(time.perf_counter())
             if chunk.get("usage"):
                 line.tokens = chunk["usage"]["completion_tokens"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -101,6 +102,18 @@ def generated_tokens(metrics: str) -> float:
     prefix = "lamina_gateway_completion_tokens_total"
     rows = [line for line in metrics.splitlines() if line.startswith(prefix)]
     return sum(float(row.split()[-1]) for row in rows)
+
+
+def test_bench_serve_prints_one_object_per_run() -> None:
+    flags = ("--batch", "1,4", "--max-tokens", "16", "--json")
+    answer = lamina("bench", "serve", str(DEMO_MODEL), *flags)
+    assert answer.returncode == 0, answer.stderr
+    records = [json.loads(line) for line in answer.stdout.splitlines()]
+    assert [(r["bench"], r["batch"], r["tokens"]) for r in records] == [
+        ("serve", 1, 16),
+        ("serve", 4, 64),
+    ]
+    assert all(r["tokens_per_second"] > 0 and r["bytes_per_token"] > 0 for r in records)
 
 
 def test_sigterm_ends_every_process_with_code_0() -> None:
