@@ -5,6 +5,7 @@ EngineError
 ├── TextError          tokenizer or chat template metadata that cannot be used
 ├── PromptError        token ids or messages that this model cannot take
 ├── StepError          a step request that contradicts what the engine knows
+├── NumericsError      the model gave NaN or infinity
 ├── ShapeError         arguments of an op with the wrong shape, dtype or layout
 └── CapacityError      memory that was asked for and cannot be had
 
@@ -54,6 +55,13 @@ class PromptError(EngineError):
 
 class StepError(EngineError):
     """A step request that contradicts what the engine knows."""
+
+
+class NumericsError(EngineError):
+    """The model gave NaN or infinity where a number must be; names the sequence.
+
+    The step has run, so its sequences have advanced: release them, or reset the engine.
+    """
 
 
 class ShapeError(EngineError):

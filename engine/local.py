@@ -113,6 +113,7 @@ def all_logits(
                 tokens=tuple(prompt[at : at + chunk]),
                 position=at,
                 new_pages=pages if at == 0 else (),
+                sample=False,
             )
             parts.append(engine.forward_logits((entry,)))
         return np.concatenate(parts)

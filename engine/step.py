@@ -24,6 +24,7 @@ from engine.api import (
     EngineFacts,
     SampledToken,
     SequenceId,
+    SequenceStart,
     StepEntry,
     StepRequest,
     StepResult,
@@ -36,7 +37,7 @@ from engine.gguf.shape import ModelShape
 from engine.kv.pool import KVPool
 from engine.kv.tables import Span, places
 from engine.model.registry import Model
-from engine.sampler import sample
+from engine.sampler import problem, sample
 from engine.sequence import Sequence
 
 
@@ -124,11 +125,14 @@ class ModelEngine:
         for released in request.releases:
             if released not in self._sequences:
                 raise StepError(f"sequence {released} is released but not open")
+        if len(set(request.releases)) != len(request.releases):
+            raise StepError("a sequence is released twice")
         open_now = self._sequences.keys() - set(request.releases)
         for start in request.starts:
             if start.sequence in open_now:
                 raise StepError(f"sequence {start.sequence} is started but open already")
-        opened = {start.sequence for start in request.starts}
+            self._check_start(start)
+        opened = {start.sequence: start for start in request.starts}
         if len(opened) != len(request.starts):
             raise StepError("a sequence is started twice")
         if len(open_now) + len(opened) > self._config.sequences_max:
@@ -141,10 +145,18 @@ class ModelEngine:
             raise StepError(f"a step of {num_tokens} tokens, {limit} is the most")
         self._check_pages(request, set(request.releases))
         for entry in request.entries:
-            known = entry.sequence in open_now and self._sequences[entry.sequence]
-            if not known and entry.sequence not in opened:
+            if entry.sequence in open_now:
+                self._check_entry(entry, self._sequences[entry.sequence])
+            elif entry.sequence in opened:
+                self._check_entry(entry, Sequence.opened(opened[entry.sequence]))
+            else:
                 raise StepError(f"sequence {entry.sequence} is not open")
-            self._check_entry(entry, known or None)
+
+    def _check_start(self, start: SequenceStart) -> None:
+        if start.num_prompt_tokens < 1:
+            raise StepError(f"sequence {start.sequence} has no prompt")
+        if (name := problem(start.sampling, self._facts.vocab_size)) is not None:
+            raise StepError(f"sequence {start.sequence}: sampling with an impossible {name}")
 
     def _check_pages(self, request: StepRequest, released: set[SequenceId]) -> None:
         granted: set[int] = set()
@@ -157,10 +169,10 @@ class ModelEngine:
                     raise StepError(f"sequence {entry.sequence}: page {page} is in use")
                 granted.add(page)
 
-    def _check_entry(self, entry: StepEntry, known: Sequence | None) -> None:
+    def _check_entry(self, entry: StepEntry, sequence: Sequence) -> None:
         name = f"sequence {entry.sequence}"
-        computed = known.num_tokens if known else 0
-        num_pages = (len(known.pages) if known else 0) + len(entry.new_pages)
+        computed = sequence.num_tokens
+        num_pages = len(sequence.pages) + len(entry.new_pages)
         end = entry.position + len(entry.tokens)
         if not entry.tokens:
             raise StepError(f"{name}: an entry without tokens")
@@ -172,6 +184,8 @@ class ModelEngine:
             )
         if end > num_pages * self._config.page_tokens:
             raise StepError(f"{name}: {end} tokens do not fit {num_pages} pages")
+        if entry.sample and end < sequence.history.num_prompt_tokens:
+            raise StepError(f"{name}: sampled at {end}, inside its prompt")
         if not 0 <= min(entry.tokens) <= max(entry.tokens) < self._facts.vocab_size:
             raise StepError(f"{name}: a token outside the vocabulary of {self._facts.vocab_size}")
 
