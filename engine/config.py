@@ -57,13 +57,13 @@ def resolve(config: EngineConfig, shape: ModelShape, *, free_bytes: int) -> Engi
     per_token = kv_bytes_per_token(shape, kv_type)
     fitting = free_bytes // KV_MEMORY_SHARE // per_token
     wanted = min(max(shape.context, KV_TOKENS_AUTO_MAX), shape.context * config.sequences_max)
-    kv_tokens = config.kv_tokens or min(wanted, fitting)
+    kv_tokens = config.kv_tokens or max(1, min(wanted, fitting))
     kv_tokens = -(-kv_tokens // config.page_tokens) * config.page_tokens
     needed = kv_tokens * per_token
-    if needed > free_bytes or kv_tokens == 0:
-        missing = -(-(max(needed, per_token) - free_bytes) // MIB)
+    if needed > free_bytes:
+        missing = -(-(needed - free_bytes) // MIB)
         raise CapacityError(
-            f"a KV cache of {kv_tokens} positions needs {needed // MIB} MiB, {missing} MiB more "
-            "than is free; a smaller --kv-tokens would free it"
+            f"a KV cache of {kv_tokens} positions needs {-(-needed // MIB)} MiB, {missing} MiB "
+            "more than is free; a smaller --kv-tokens would free it"
         )
     return replace(config, threads=threads, kv_type=kv_type, kv_tokens=kv_tokens)

@@ -28,8 +28,12 @@ Progress = Callable[[LoadProgress], None]
 
 def check_model(path: Path) -> None:
     """Raise ModelFileError if the engine could not run this file."""
+    from engine.kernels.support import check_type
+
     with open_gguf(path) as model:
         model_shape(model)
+        for tensor in model.tensors.values():
+            check_type(path, tensor.name, tensor.type)
 
 
 def load_engine(config: EngineConfig, progress: Progress | None = None) -> ModelEngine:

@@ -34,6 +34,7 @@ class Run:
     index: int
     tokens: list[int]
     num_prompt_tokens: int
+    tokens_max: int  # prompt and output together; it holds pages for as many
     sampling: Sampling
     computed: int = 0
     pages: list[int] = field(default_factory=list)
@@ -73,7 +74,7 @@ def generate(
     for prompt in prompts:
         check_prompt(engine, prompt, max_tokens)
     driver = Driver(engine, chunk_tokens)
-    runs = [driver.add(prompt, sampling) for prompt in prompts]
+    runs = [driver.add(prompt, sampling, max_tokens) for prompt in prompts]
     try:
         while not all(run.done for run in runs):
             driver.step()
@@ -137,7 +138,7 @@ def check_prompt(engine: Engine, prompt: Sequence[int], max_tokens: int) -> None
 
 
 class Driver:
-    """Composes steps for runs; starts a run when its pages are to be had."""
+    """Composes steps for runs; starts a run when there are pages for all it may become."""
 
     def __init__(self, engine: Engine, chunk_tokens: int = 0) -> None:
         self._engine = engine
@@ -149,9 +150,15 @@ class Driver:
         self._steps = 0
         self.sampled: list[tuple[Run, SampledToken]] = []  # of the last step
 
-    def add(self, prompt: Sequence[int], sampling: Sampling) -> Run:
-        """A new run; it starts with the next step that has room."""
-        run = Run(len(self._runs), list(prompt), len(prompt), sampling)
+    def add(self, prompt: Sequence[int], sampling: Sampling, max_tokens: int) -> Run:
+        """A new run, which `check_prompt` found possible; it starts with a step that has room."""
+        run = Run(
+            index=len(self._runs),
+            tokens=list(prompt),
+            num_prompt_tokens=len(prompt),
+            tokens_max=len(prompt) + max_tokens,
+            sampling=sampling,
+        )
         self._runs.append(run)
         return run
 
@@ -186,7 +193,8 @@ class Driver:
     def _admit(self, run: Run) -> bool:
         if len(self._open) >= self._facts.sequences_max:
             return False
-        if self._open and self._allocator.num_free < 2 * self._pages_for(len(run.tokens)):
+        promised = sum(self._pages_for(other.tokens_max) for other in self._open.values())
+        if promised + self._pages_for(run.tokens_max) > self._facts.num_pages:
             return False
         self._open[run.index] = run
         return True

@@ -53,7 +53,7 @@ def model_shape(model: GGUFModel) -> ModelShape:
         raise ModelFileError(model.path, f"unknown architecture {architecture!r}; known: {known}")
     is_moe, tensors_of = ARCHITECTURES[architecture]
     shape = _read(model, is_moe=is_moe)
-    _check_tensors(model, tensors_of(shape))
+    _check_tensors(model, tensors_of(shape), _optional_tensors(shape))
     return shape
 
 
@@ -127,9 +127,19 @@ def _check_sizes(model: GGUFModel, s: ModelShape) -> None:
             raise ModelFileError(model.path, f"impossible shape: {problem}")
 
 
-def _check_tensors(model: GGUFModel, expected: Mapping[str, Dimensions]) -> None:
-    for name, dimensions in expected.items():
+def _check_tensors(
+    model: GGUFModel, required: Mapping[str, Dimensions], optional: Mapping[str, Dimensions]
+) -> None:
+    """A tensor that no code reads, such as a bias, is refused: without it the output is another."""
+    for name in model.tensors:
+        if name not in required and name not in optional:
+            raise ModelFileError(
+                model.path, f"tensor {name} has no place in architecture {model.architecture}"
+            )
+    for name, dimensions in {**required, **optional}.items():
         tensor = model.tensors.get(name)
+        if tensor is None and name in optional:
+            continue
         if tensor is None:
             raise ModelFileError(model.path, f"tensor {name} is missing")
         if tensor.shape != dimensions:
@@ -157,6 +167,10 @@ def _trunk_tensors(s: ModelShape) -> dict[str, Dimensions]:
         }
         tensors |= {f"blk.{layer}.{part}.weight": size for part, size in parts.items()}
     return tensors
+
+
+def _optional_tensors(s: ModelShape) -> dict[str, Dimensions]:
+    return {"rope_freqs.weight": (s.rope_dims // 2,)}
 
 
 def _llama_tensors(s: ModelShape) -> dict[str, Dimensions]:

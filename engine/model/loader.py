@@ -10,12 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.errors import ModelFileError
 from engine.gguf.quants import dequantize
 from engine.gguf.reader import GGUFModel, TensorInfo
 from engine.gguf.types import GGMLType
-from engine.kernels import _native
 from engine.kernels.ops import QuantMatrix
+from engine.kernels.support import check_type
 
 
 class Weights:
@@ -48,7 +47,5 @@ class Weights:
     def _known(self, name: str) -> TensorInfo:
         """The tensor, if it is of a type that can be computed with."""
         tensor = self._model.tensors[f"{name}.weight"]
-        if not _native.has_type(int(tensor.type)):
-            reason = f"tensor {tensor.name} is of type {tensor.type.name}, which has no kernels"
-            raise ModelFileError(self._model.path, reason)
+        check_type(self._model.path, tensor.name, tensor.type)
         return tensor

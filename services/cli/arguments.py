@@ -43,7 +43,7 @@ def read_prompts(path: Path) -> list[list[int]]:
         value = json.loads(path.read_text())
     except OSError as error:
         raise PromptError(f"{path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PromptError(f"{path}: not JSON: {error}") from None
     prompts = value.get("prompts") if isinstance(value, dict) else None
     if not isinstance(prompts, list) or not prompts:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from services.cli import bench_serve
 from services.cli.arguments import add_engine_flags, emit, engine_config, numbers
+from services.common.config import count
 
 if TYPE_CHECKING:
     from engine.step import ModelEngine
@@ -30,14 +31,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     decode = kinds.add_parser("decode", help="tokens per second while generating")
     add_engine_flags(decode)
     decode.add_argument("--batch", default="1,2,4,8,16", help="sequences, a list (%(default)s)")
-    decode.add_argument("--context", type=int, default=64, help="prompt tokens (%(default)s)")
-    decode.add_argument("--steps", type=int, default=32, help="steps measured (%(default)s)")
+    decode.add_argument("--context", type=count, default=64, help="prompt tokens (%(default)s)")
+    decode.add_argument("--steps", type=count, default=32, help="steps measured (%(default)s)")
     decode.add_argument("--json", action="store_true", help="one JSON object per line")
     decode.set_defaults(run=run_decode)
     prefill = kinds.add_parser("prefill", help="tokens per second while reading a prompt")
     add_engine_flags(prefill)
     prefill.add_argument("--tokens", help="lengths, a list (512,2048 as far as the context goes)")
-    prefill.add_argument("--repeat", type=int, default=3, help="runs per length (%(default)s)")
+    prefill.add_argument("--repeat", type=count, default=3, help="runs per length (%(default)s)")
     prefill.add_argument("--json", action="store_true", help="one JSON object per line")
     prefill.set_defaults(run=run_prefill)
     bench_serve.add_parser(kinds)
@@ -92,11 +93,10 @@ def _decode(engine: ModelEngine, batch: int, context: int, steps: int) -> tuple[
     from engine.api import Sampling
     from engine.local import Driver
 
+    prompts = [_prompt(engine, context, index) for index in range(batch)]
+    generated = _generated(engine, batch, context, steps)
     driver = Driver(engine)
-    runs = [
-        driver.add(_prompt(engine, context, index), Sampling(temperature=0))
-        for index in range(batch)
-    ]
+    runs = [driver.add(prompt, Sampling(temperature=0), generated) for prompt in prompts]
     try:
         while any(run.computed < len(run.tokens) - 1 or len(run.tokens) == context for run in runs):
             driver.step()
@@ -112,13 +112,37 @@ def _decode(engine: ModelEngine, batch: int, context: int, steps: int) -> tuple[
         engine.reset()
 
 
+def _generated(engine: ModelEngine, batch: int, context: int, steps: int) -> int:
+    """Tokens that the first sequence generates: it does not wait while others are prefilled.
+
+    Raises PromptError or CapacityError if the batch cannot run as a whole.
+    """
+    from engine.errors import CapacityError, PromptError
+    from engine.local import check_prompt
+
+    facts = engine.facts
+    if batch >= facts.step_tokens_max:
+        raise PromptError(f"--batch {batch}: a step has {facts.step_tokens_max} tokens at most")
+    prefill_steps = -(-batch * context // (facts.step_tokens_max - batch))
+    generated = prefill_steps + WARM_UP_STEPS + steps + 1
+    check_prompt(engine, _prompt(engine, context, 0), generated)
+    pages = batch * -(-(context + generated) // facts.page_tokens)
+    if pages > facts.num_pages:
+        have, need = (n * facts.page_tokens for n in (facts.num_pages, pages))
+        raise CapacityError(
+            f"--batch {batch}: {need} positions of KV cache needed, {have} are there; "
+            "raise --kv-tokens"
+        )
+    return generated
+
+
 def _prefill(engine: ModelEngine, prompt: list[int]) -> tuple[float, float]:
     """Seconds to the first token, and the weight bytes read."""
     from engine.api import Sampling
     from engine.local import Driver
 
     driver = Driver(engine)
-    run = driver.add(prompt, Sampling(temperature=0))
+    run = driver.add(prompt, Sampling(temperature=0), 1)
     began, bytes_read = time.perf_counter(), 0
     try:
         while len(run.tokens) == len(prompt):

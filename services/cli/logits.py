@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from services.cli.arguments import add_engine_flags, engine_config, read_prompts
 
@@ -30,12 +31,14 @@ def run(args: argparse.Namespace) -> int:
     try:
         for prompt in prompts:
             check_prompt(engine, prompt, 0)
-        arrays = {f"logits{n}": all_logits(engine, prompt) for n, prompt in enumerate(prompts)}
+        arrays: dict[str, Any] = {
+            f"logits{n}": all_logits(engine, prompt) for n, prompt in enumerate(prompts)
+        }
     finally:
         engine.close()
     try:
         with args.out.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
+            np.savez(file, **arrays)
     except OSError as error:
         raise CapacityError(f"{args.out}: {error.strerror}") from None
     return 0
