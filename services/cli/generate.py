@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     from engine.text.detokenizer import Detokenizer
     from engine.text.load import load_text
 
-    _check_numbers(args)
+    _check_flags(args)
     check_model(args.model)
     text = load_text(args.model)
     prompts = _prompts(args, text)
@@ -93,9 +93,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_numbers(args: argparse.Namespace) -> None:
+def _check_flags(args: argparse.Namespace) -> None:
     from engine.errors import PromptError
 
+    if args.chat and args.tokens_json is not None:
+        raise PromptError("--chat goes with --prompt; ids in --tokens-json are taken as they are")
     wrong = {
         "--max-tokens": args.max_tokens < 1,
         "--temperature": not 0 <= args.temperature < float("inf"),

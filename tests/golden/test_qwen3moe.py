@@ -30,7 +30,7 @@ def test_tiny_model_equals_transformers(type: GGMLType, tmp_path: Path) -> None:
 
 def test_wide_heads_and_all_experts_equal_transformers(tmp_path: Path) -> None:
     path = write_tiny_model(
-        *(tmp_path / "m.gguf",), head_dim=64, heads=2, experts=5, experts_used=5, rope_base=1e6
+        tmp_path / "m.gguf", head_dim=64, heads=2, experts=5, experts_used=5, rope_base=1e6
     )
     prompt = random_prompt(256, LENGTH)
     expected = hf_logits(hf_qwen3moe(path), prompt)
