@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -71,7 +72,9 @@ async def test_page_streams_readable_text(system: System, screen: tuple[int, int
         await page.goto(system.url)
         await page.get_by_label("Message").fill("What is the capital of France?")
         await page.keyboard.press("Enter")
-        await expect(page.get_by_label("Answer")).to_contain_text("capital of France is Paris")
+        # The page samples at temperature 1: the city may be another one.
+        readable = re.compile(r"The capital of \w+ is [A-Z]\w+")
+        await expect(page.get_by_label("Answer")).to_contain_text(readable)
 
 
 @pytest.mark.skipif(smollm2_path() is None, reason=smollm2.MISSING)
