@@ -24,6 +24,7 @@ from engine.api import (
     StepStats,
 )
 from engine.errors import StepError
+from engine.sampler import impossible
 
 MULTIPLIER, MODULUS = 1_000_003, (1 << 61) - 1
 LOGPROB = -0.5  # of every token
@@ -151,6 +152,8 @@ class FakeEngine:
                 raise StepError(f"sequence {start.sequence} is started but open already")
             if start.num_prompt_tokens < 1:
                 raise StepError(f"sequence {start.sequence} has no prompt")
+            if (name := impossible(start.sampling, self._facts.vocab_size)) is not None:
+                raise StepError(f"sequence {start.sequence}: sampling with an impossible {name}")
             open_then[start.sequence] = _Open(start)
         if len(open_then) > self._facts.sequences_max:
             raise StepError(f"{len(open_then)} sequences would be open")

@@ -57,10 +57,10 @@ def sample(
     )
 
 
-def problem(sampling: Sampling, vocab_size: int) -> str | None:
+def impossible(sampling: Sampling, vocab_size: int) -> str | None:
     """What makes it impossible to sample like this; None if nothing does."""
     numbers = sampling.presence_penalty, sampling.frequency_penalty
-    impossible = {
+    checks = {
         "temperature": not 0 <= sampling.temperature < math.inf,
         "top_k": sampling.top_k < 0,
         "top_p": not 0 <= sampling.top_p <= 1,
@@ -73,7 +73,7 @@ def problem(sampling: Sampling, vocab_size: int) -> str | None:
             0 <= token < vocab_size and math.isfinite(bias) for token, bias in sampling.logit_bias
         ),
     }
-    return next((name for name, present in impossible.items() if present), None)
+    return next((name for name, present in checks.items() if present), None)
 
 
 def adjust(logits: Floats, sampling: Sampling, history: TokenHistory) -> Floats | Doubles:

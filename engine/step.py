@@ -37,7 +37,7 @@ from engine.gguf.shape import ModelShape
 from engine.kv.pool import KVPool
 from engine.kv.tables import Span, places
 from engine.model.registry import Model
-from engine.sampler import problem, sample
+from engine.sampler import impossible, sample
 from engine.sequence import Sequence
 
 
@@ -155,7 +155,7 @@ class ModelEngine:
     def _check_start(self, start: SequenceStart) -> None:
         if start.num_prompt_tokens < 1:
             raise StepError(f"sequence {start.sequence} has no prompt")
-        if (name := problem(start.sampling, self._facts.vocab_size)) is not None:
+        if (name := impossible(start.sampling, self._facts.vocab_size)) is not None:
             raise StepError(f"sequence {start.sequence}: sampling with an impossible {name}")
 
     def _check_pages(self, request: StepRequest, released: set[SequenceId]) -> None:

@@ -161,12 +161,14 @@ def _record(
     bytes_read: float,
 ) -> dict[str, object]:
     """`tokens` were computed in each of `seconds`."""
+    from engine.kernels import ops
+
     middle = statistics.median(seconds)
     return {
         "bench": bench,
         "model": args.model.name,
         "activations": args.activations,
-        "threads": args.threads,
+        "threads": ops.num_threads(),
         "batch": batch,
         "tokens_per_second": round(tokens / middle, 2),
         "bytes_per_token": int(bytes_read / tokens),

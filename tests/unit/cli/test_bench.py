@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,11 @@ def test_prefill_measures_every_length(model: Path, capsys: Capture) -> None:
 def test_prefill_stays_within_the_context_by_itself(model: Path, capsys: Capture) -> None:
     found = bench(capsys, "prefill", model, "--repeat", "1")
     assert [record["context"] for record in found] == [511]
+
+
+def test_threads_are_those_that_computed(model: Path, capsys: Capture) -> None:
+    assert main(["bench", "prefill", str(model), "--tokens", "3", "--repeat", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["threads"] == os.cpu_count()
 
 
 def test_text_output_is_one_line_per_record(model: Path, capsys: Capture) -> None:

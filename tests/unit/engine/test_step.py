@@ -12,6 +12,7 @@ import pytest
 
 from engine.api import Sampling, SequenceId, SequenceStart, StepEntry, StepRequest
 from engine.errors import NumericsError, StepError
+from engine.fake import FakeEngine
 from engine.gguf.writer import write_gguf
 from engine.step import ModelEngine
 from helpers.engines import opened
@@ -146,6 +147,28 @@ def test_impossible_sampling_is_refused_and_changes_nothing(
     with pytest.raises(StepError, match=f"sequence 2: sampling with an impossible {named}"):
         engine.step(request(starts=(start(B, **{field: IMPOSSIBLE[field]}),)))
     assert_stands_where_it_stood(engine)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *(bad for bad, _ in BAD.values()),
+        *(request(starts=(start(B, **{field: value}),)) for field, value in IMPOSSIBLE.items()),
+    ],
+    ids=[*BAD, *IMPOSSIBLE],
+)
+def test_fake_engine_refuses_the_same_steps(bad: StepRequest) -> None:
+    fake = FakeEngine(
+        vocab_size=TinyModel().vocab,
+        num_pages=KV_TOKENS // 16,
+        sequences_max=SEQUENCES_MAX,
+        step_tokens_max=STEP_TOKENS_MAX,
+    )
+    fake.step(request(entry(A, range(10), new_pages=(0,)), starts=(start(A),)))
+    with pytest.raises(StepError):
+        fake.step(bad)
+    assert fake.open_sequences == {A}
+    fake.step(request(NEXT))
 
 
 def assert_stands_where_it_stood(engine: ModelEngine) -> None:
