@@ -18,6 +18,7 @@ from engine.sampler import (
     best,
     candidates,
     draw,
+    impossible,
     log_softmax,
     nucleus,
     sample,
