@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from engine.api import Sampling
 from engine.local import all_logits, generate
@@ -29,6 +30,7 @@ MODEL = smollm2_path()
 NUM_TOKENS = 64
 SAME_MATHEMATICS_GAP = 1e-3
 ROUNDED_ACTIVATIONS_GAP = 0.2
+FLIPS_MAX = 10  # of 320; 8 measured
 
 pytestmark = pytest.mark.skipif(MODEL is None, reason=MISSING)
 
@@ -66,6 +68,11 @@ def differences(generated: list[list[int]], run: str) -> dict[str, tuple[int, fl
     return {text: difference for text, difference in found.items() if difference is not None}
 
 
+def logits_after(engine: ModelEngine, prompt: list[int], tokens: list[int]) -> NDArray[np.float32]:
+    """(tokens, vocab): those that each of `tokens` was chosen from."""
+    return all_logits(engine, prompt + tokens[:-1])[len(prompt) - 1 :]
+
+
 def test_vectors_are_five_prompts_of_64_tokens() -> None:
     assert len(CASES) == 5
     for case in CASES:
@@ -87,13 +94,26 @@ def test_greedy_tokens_part_from_llama_cpp_with_rounded_activations_at_small_gap
     assert all(gap < ROUNDED_ACTIVATIONS_GAP for _, gap in parted.values()), parted
 
 
+def test_few_tokens_of_the_rounded_run_are_not_our_best(engine: ModelEngine) -> None:
+    """On llama.cpp's own tokens, so that one difference does not make all after it differ."""
+    flips = []
+    for case in CASES:
+        theirs = case["original"]
+        logits = logits_after(engine, case["prompt"], theirs["tokens"])
+        differs = logits.argmax(axis=1) != theirs["tokens"]
+        flips += np.array(theirs["gaps"])[differs].tolist()
+    print("gaps of the flips:", flips)  # noqa: T201, shown with -s
+    assert len(flips) <= FLIPS_MAX
+    assert max(flips) < ROUNDED_ACTIVATIONS_GAP
+
+
 @pytest.mark.parametrize("case", CASES, ids=[case["text"][:16].strip() for case in CASES])
 def test_gap_of_the_two_best_logits_equals_llama_cpp(
     case: dict[str, Any], engine: ModelEngine
 ) -> None:
     """On llama.cpp's own tokens, so that every position is compared, also after a difference."""
-    theirs, first = case["f32_copy"], len(case["prompt"]) - 1
-    logits = all_logits(engine, case["prompt"] + theirs["tokens"][:-1])[first:]
+    theirs = case["f32_copy"]
+    logits = logits_after(engine, case["prompt"], theirs["tokens"])
     assert logits.argmax(axis=1).tolist() == theirs["tokens"]
     best = np.sort(logits, axis=1)[:, -2:]
     assert np.abs(best[:, 1] - best[:, 0] - theirs["gaps"]).max() < 1e-4

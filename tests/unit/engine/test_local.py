@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.api import Sampling
+from engine.api import Sampling, SequenceId
 from engine.errors import PromptError
 from engine.fake import FakeEngine, next_token
 from engine.local import Driver, all_logits, check_prompt, generate
+from engine.sampler import sample
+from engine.sequence import TokenHistory
 from helpers.engines import opened
 from helpers.tiny_gguf import write_tiny_model
 
@@ -117,3 +119,18 @@ def test_logits_have_a_row_per_token_and_leave_nothing_open(tmp_path: Path) -> N
         assert all_logits(engine, list(range(20))).shape == (20, 267)
         assert all_logits(engine, [3]).shape == (1, 267)
         engine.check_invariants()
+
+
+def test_tokens_are_what_the_sampler_draws_from_the_logits(tmp_path: Path) -> None:
+    """The n-th output token is draw number n from the row before it."""
+    sampling = Sampling(temperature=2.0, seed=3, repetition_penalty=1.5, frequency_penalty=0.5)
+    prompt = [4, 5, 6, 4]
+    with opened(write_tiny_model(tmp_path / "m.gguf")) as engine:
+        stream = generate(engine, [prompt], sampling, max_tokens=20)
+        tokens = [each.token.token for each in stream]
+        rows = all_logits(engine, prompt + tokens)[len(prompt) - 1 :]
+    history = TokenHistory(len(prompt))
+    history.extend(tuple(prompt), 0)
+    for index, token in enumerate(tokens):
+        assert sample(SequenceId(0), rows[index], sampling, history, index).token == token
+        history.extend((token,), len(prompt) + index)

@@ -231,6 +231,18 @@ def test_only_entries_that_ask_are_sampled_in_their_order(engine: ModelEngine) -
     assert [s.sequence for s in engine.step(both).sampled] == [B, A]
 
 
+def test_presence_penalty_counts_what_was_put_out_and_not_the_prompt(engine: ModelEngine) -> None:
+    """Five tokens are far ahead and none may come twice: all five come, those of the prompt too."""
+    bias = tuple((token, 1e4) for token in range(5))
+    opened_b = start(B, 4, presence_penalty=1e6, logit_bias=bias)
+    tokens = [0, 1, 2, 3]
+    step = request(entry(B, tuple(tokens), 0, (1,)), starts=(opened_b,))
+    while len(tokens) < 9:
+        tokens.append(engine.step(step).sampled[0].token)
+        step = request(entry(B, (tokens[-1],), len(tokens) - 1))
+    assert sorted(tokens[4:]) == [0, 1, 2, 3, 4]
+
+
 def test_stats_count_tokens_experts_and_bytes(engine: ModelEngine) -> None:
     stats = engine.step(request(NEXT, entry(B, range(8), 0, (1,)), starts=(start(B),))).stats
     assert (stats.prefill_tokens, stats.decode_tokens) == (8, 1)
