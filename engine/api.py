@@ -112,7 +112,11 @@ class Engine(Protocol):
     def facts(self) -> EngineFacts: ...
 
     def step(self, request: StepRequest) -> StepResult:
-        """Run one step. Raises StepError (nothing was changed) if the request does not fit."""
+        """Run one step.
+
+        Raises StepError, and nothing was changed, if the request does not fit; NumericsError, and
+        the step has run, if the model gave NaN or infinity.
+        """
         ...
 
     def reset(self) -> None:
