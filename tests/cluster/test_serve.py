@@ -70,11 +70,11 @@ async def test_page_streams_readable_text(system: System, screen: tuple[int, int
         size: ViewportSize = {"width": screen[0], "height": screen[1]}
         page = await (await browser.new_context(viewport=size)).new_page()
         await page.goto(system.url)
-        await page.get_by_label("Message").fill("What is the capital of France?")
+        await page.get_by_label("Message").fill("What is the sea like?")
         await page.keyboard.press("Enter")
-        # The page samples at temperature 1: the city may be another one.
-        readable = re.compile(r"The capital of \w+ is [A-Z]\w+")
-        await expect(page.get_by_label("Answer")).to_contain_text(readable)
+        # The page samples: what it says differs from run to run.
+        sentence = re.compile(r"[A-Z][\w']*( [\w']+,?){3,}[.?!]")
+        await expect(page.get_by_label("Answer")).to_contain_text(sentence)
 
 
 @pytest.mark.skipif(smollm2_path() is None, reason=smollm2.MISSING)
