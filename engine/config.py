@@ -50,7 +50,7 @@ def resolve(config: EngineConfig, shape: ModelShape, *, free_bytes: int) -> Engi
 
     Raises CapacityError when a cache that was asked for does not fit.
     """
-    threads = config.threads or os.cpu_count() or 1
+    threads = config.threads or usable_cores()
     kv_type = config.kv_type
     if kv_type == "auto":
         kv_type = "f32" if config.activations == "f32" else "f16"
@@ -67,3 +67,10 @@ def resolve(config: EngineConfig, shape: ModelShape, *, free_bytes: int) -> Engi
             "more than is free; a smaller --kv-tokens would free it"
         )
     return replace(config, threads=threads, kv_type=kv_type, kv_tokens=kv_tokens)
+
+
+def usable_cores() -> int:
+    """Cores this process may run on, which containers and taskset make fewer than there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from engine.api import Engine
-from engine.errors import EngineError
-from services.common.errors import Draining, InvalidRequest, NotReady, StaleLease
+from engine.errors import EngineError, NumericsError
+from services.common.errors import Draining, Internal, InvalidRequest, NotReady, StaleLease
 from services.pb import worker_pb2 as pb
 from services.pb import worker_pb2_grpc
 from services.worker import messages
@@ -89,6 +89,8 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         request = messages.step_request(message)
         try:
             result = await self._loop.step(request)
+        except NumericsError as error:  # nobody's request is to blame
+            raise Internal(f"step {message.step}: {error}") from error
         except EngineError as error:
             raise InvalidRequest(f"step {message.step}: {error}") from error
         self._sequences.follow(request)
