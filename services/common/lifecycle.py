@@ -37,7 +37,8 @@ async def until_stopped(stopped: asyncio.Event, *failures: Awaitable[object]) ->
         done, _ = await asyncio.wait({told, *watched}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         told.cancel()
-    for task in watched:
-        if task in done:
-            task.result()
+    # All are looked at: asyncio reports an exception that nobody has seen as a fault of its own.
+    errors = [error for task in watched if task in done and (error := task.exception())]
+    if errors:
+        raise errors[0]
     return told in done

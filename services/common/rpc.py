@@ -129,6 +129,13 @@ def service_error(error: grpc.aio.AioRpcError) -> ServiceError:
     return Internal(details)
 
 
+def incident(error: BaseException) -> Internal:
+    """Log a fault of ours; what others may know of it is the number in the log."""
+    number = uuid.uuid4().hex
+    _log.error("incident %s", number, exc_info=error)
+    return Internal(f"internal error, incident {number}", incident_id=number)
+
+
 class ErrorInterceptor(grpc.aio.ServerInterceptor):
     """Wraps every handler so that what it raises becomes a status."""
 
@@ -181,8 +188,6 @@ async def _abort(context: grpc.aio.ServicerContext[Any, Any], error: Exception) 
     if isinstance(error, grpc.aio.AbortError):
         raise error
     if not isinstance(error, ServiceError):
-        incident = uuid.uuid4().hex
-        _log.error("incident %s", incident, exc_info=error)
-        error = Internal(f"internal error, incident {incident}", incident_id=incident)
+        error = incident(error)
     metadata = ((DETAIL_KEY, error.detail().SerializeToString()),)
     await context.abort(error.status, error.message, metadata)

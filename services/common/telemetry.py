@@ -25,8 +25,11 @@ SECONDS_BUCKETS = (
 )
 
 
+CONTEXT = ("request_id", "attempt")  # passed as `extra` by who logs about one request
+
+
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time (UTC), level, process, logger, message, exception."""
+    """One JSON object a line: time (UTC), level, process, logger, message, context, exception."""
 
     def __init__(self, process: str) -> None:
         super().__init__()
@@ -41,6 +44,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        fields |= {name: getattr(record, name) for name in CONTEXT if hasattr(record, name)}
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
         return json.dumps(fields, ensure_ascii=False)
@@ -74,9 +78,9 @@ def registry(process: str) -> CollectorRegistry:
 @contextmanager
 def metrics_endpoint(made: CollectorRegistry, address: str) -> Iterator[int]:
     """Serve /metrics on `host:port`; yields the port. Raises OSError when it cannot be had."""
-    host, _, port = address.rpartition(":")
+    host, port = split_address(address)
     try:
-        server, thread = start_http_server(int(port), addr=host or "127.0.0.1", registry=made)
+        server, thread = start_http_server(int(port), addr=host, registry=made)
     except (OSError, ValueError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise OSError(f"cannot serve metrics on {address}: {reason}") from None
@@ -86,3 +90,9 @@ def metrics_endpoint(made: CollectorRegistry, address: str) -> Iterator[int]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def split_address(address: str) -> tuple[str, str]:
+    """Host and port of `host:port`, `[IPv6]:port` or `:port`, the last on the loopback."""
+    host, _, port = address.rpartition(":")
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", port

@@ -52,7 +52,8 @@ class SchedulerServicer:
     def Submit(self, request, context):
         """Runs one request to its end. Cancelling the call cancels the sequence within one step.
         A client that does not read is cut off with DeadlineExceeded. A request that waited when the
-        worker was lost ends with NotReady (it did not happen), one that had begun with WorkerLost.
+        worker was lost ends with NotReady (it did not happen), one that had begun with WorkerLost; when
+        the time to drain is over, it is Draining for the one and WorkerLost for the other.
         Errors: InvalidRequest, Overloaded, NotReady, Draining, WorkerLost, DeadlineExceeded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

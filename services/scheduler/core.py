@@ -28,6 +28,7 @@ from services.scheduler.model import (
     Entry,
     Event,
     Finish,
+    GiveUp,
     Reason,
     Refusal,
     Refuse,
@@ -45,7 +46,7 @@ from services.scheduler.model import (
     WorkerUp,
 )
 from services.scheduler.pages import Pages
-from services.scheduler.refusals import lost, misfit
+from services.scheduler.refusals import given_up, lost, misfit
 
 RETRY_MS_MIN, RETRY_MS_MAX = 500, 60_000
 RATE_SMOOTHING = 0.2  # weight of the newest interval between two finished requests
@@ -112,6 +113,8 @@ class Core:
                 actions += self._worker_down()
             case Drain():
                 self._draining = True
+            case GiveUp():
+                actions += self._give_up()
         return [*self._next_step(now), *actions]
 
     def check_invariants(self) -> None:
@@ -200,6 +203,14 @@ class Core:
         self._in_flight.clear()
         self._step_sent = False
         self._last_finish = None
+        return ended
+
+    def _give_up(self) -> list[Action]:
+        """Every request ends; a last step releases what the worker has of them."""
+        self._draining = True
+        ended: list[Action] = [given_up(sequence) for sequence in self._by_key.values()]
+        for key in list(self._by_key):
+            self._forget(key)
         return ended
 
     def _step_done(self, sampled: tuple[Sampled, ...], now: float) -> list[Action]:

@@ -3,15 +3,17 @@
 Lives on the event loop; `post` is called by the gRPC servicer and by the worker link, in one
 thread. Tokens wait for a client in a bounded list and leave it together in one event; a client that
 does not read its stream is cancelled when the list is full, so that it cannot hold up the others. A
-broken promise of the core sets `failed`, and the process ends.
+fault of the core ends every stream and sets `failed`, and the process ends.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 
+from services.common import rpc
 from services.common.clock import Clock
 from services.common.errors import (
     DeadlineExceeded,
@@ -33,6 +35,7 @@ from services.scheduler.model import (
     Emit,
     Event,
     Finish,
+    GiveUp,
     Reason,
     Refusal,
     Refuse,
@@ -54,12 +57,14 @@ ERRORS: dict[Refusal, type[ServiceError]] = {
     Refusal.DRAINING: Draining,
     Refusal.WORKER_LOST: WorkerLost,
 }
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Stream:
     """What is on its way to one client: tokens, then a finish or an error."""
 
+    request: Request
     tokens: list[Token] = field(default_factory=list)
     ended: bool = False
     finish: pb.Finish | None = None
@@ -115,9 +120,8 @@ class Driver:
         try:
             for action in self._core.handle(event, now):
                 self._do(action)
-        except AssertionError as error:
-            if not self.failed.done():
-                self.failed.set_exception(error)
+        except Exception as error:
+            self._fail(error)
             raise
         self._metrics.preemptions.inc(self._core.preemptions - preempted)
         self._metrics.running.set(self._core.num_running)
@@ -128,10 +132,10 @@ class Driver:
         """Run one request to its end; closing the generator cancels it. Raises ServiceError."""
         self._keys += 1
         key = RequestKey(self._keys)
-        stream = self._streams[key] = _Stream()
+        stream = self._streams[key] = _Stream(make(key))
         self._idle.clear()
         try:
-            self.post(Submitted(request=make(key)))
+            self.post(Submitted(request=stream.request))
             while (event := await stream.next_event()) is not None:
                 yield event
             if stream.error is not None:
@@ -147,15 +151,23 @@ class Driver:
     async def drain(self, drain_seconds: float) -> bool:
         """Refuse new requests, wait until the open ones have ended and were read to their end.
 
-        Returns whether that was so in time.
+        Returns whether that was so in time; if not, they have now ended with an error.
         """
         self.post(Drain())
         try:
             async with asyncio.timeout(drain_seconds):
                 await self._idle.wait()
         except TimeoutError:
+            self.post(GiveUp())
             return False
         return True
+
+    def _fail(self, error: Exception) -> None:
+        if not self.failed.done():
+            self.failed.set_exception(error)
+            internal = rpc.incident(error)
+            for key in self._streams:
+                self._end(key, error=internal)
 
     def _do(self, action: Action) -> None:
         match action:
@@ -217,5 +229,11 @@ class Driver:
         error: ServiceError | None = None,
     ) -> None:
         stream = self._streams.get(key)
-        if stream is not None and not stream.ended:
-            stream.end(finish, error)
+        if stream is None or stream.ended:
+            return
+        stream.end(finish, error)
+        if error is not None:
+            request = stream.request
+            level = logging.DEBUG if error.definite else logging.WARNING  # refusals may be many
+            context = {"request_id": request.request_id, "attempt": request.attempt}
+            _log.log(level, "request %s: %s", request.request_id, error, extra=context)

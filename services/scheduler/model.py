@@ -23,13 +23,15 @@ class WorkerFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a client asked for. `sampling` is passed on to the worker unread."""
+    """What a client asked for. The core reads neither `sampling` nor what identifies it."""
 
     key: RequestKey
     prompt: tuple[int, ...]
     max_tokens: int
     stop_tokens: frozenset[int]
     sampling: object
+    request_id: str = ""  # of the client's request, for logs
+    attempt: int = 1
 
 
 class Reason(Enum):
@@ -100,7 +102,12 @@ class Drain:
     """Take no new requests."""
 
 
-Event: TypeAlias = WorkerUp | WorkerDown | Submitted | Cancelled | StepDone | Drain
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GiveUp:
+    """Take no new requests, and end those there are: the time to finish them is over."""
+
+
+Event: TypeAlias = WorkerUp | WorkerDown | Submitted | Cancelled | StepDone | Drain | GiveUp
 
 
 # Actions
@@ -182,7 +189,7 @@ Action: TypeAlias = SendStep | Emit | Finish | Refuse
 # State
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Sequence:
     """A request on its way. `tokens`: prompt and output; `computed` of them are on the worker."""
 

@@ -51,12 +51,14 @@ async def serve(config: SchedulerConfig) -> int:
         linking = asyncio.create_task(link.run(driver.post, notice))
         stack.push_async_callback(_cancel, linking)
         try:
-            await lifecycle.until_stopped(stopped, asyncio.shield(linking), driver.failed)
+            await lifecycle.until_stopped(stopped, linking, driver.failed)
+            await server.set_serving(False)
+            draining = asyncio.create_task(driver.drain(config.drain_seconds))
+            await lifecycle.until_stopped(asyncio.Event(), draining, linking, driver.failed)
         except ServiceError as error:
             _log.error("worker %s: %s", config.worker, error)
             return Exit.FAILED
-        await server.set_serving(False)
-        drained = await driver.drain(config.drain_seconds)
+        drained = draining.result()
         _log.info("stopped" if drained else "stopped, and cut off what was not finished in time")
         return Exit.STOPPED if drained else Exit.DRAIN_TIMED_OUT
 

@@ -1,4 +1,4 @@
-"""Why a request does not run: it fits no worker like this one, or its worker was lost. Pure."""
+"""Why a request does not run, or not to its end: the request, a lost worker, shutdown. Pure."""
 
 from __future__ import annotations
 
@@ -35,14 +35,25 @@ def misfit(request: Request, facts: WorkerFacts) -> Refuse | None:
 def lost(sequence: Sequence) -> Refuse:
     """How a request ends when its worker is lost."""
     if sequence.started is None:
-        return Refuse(
-            key=sequence.key,
-            refusal=Refusal.NOT_READY,
-            message="the worker was lost before this request began",
+        return _never_began(
+            sequence, Refusal.NOT_READY, "the worker was lost before this request began"
         )
-    return Refuse(
-        key=sequence.key,
-        refusal=Refusal.WORKER_LOST,
-        message="the worker was lost while it computed this answer",
-        began=True,
-    )
+    return _broken_off(sequence, "the worker was lost while it computed this answer")
+
+
+def given_up(sequence: Sequence) -> Refuse:
+    """How a request ends when the process stops before it is finished."""
+    if sequence.started is None:
+        return _never_began(
+            sequence, Refusal.DRAINING, "the server shut down before this request began"
+        )
+    return _broken_off(sequence, "the server shut down while it computed this answer")
+
+
+def _never_began(sequence: Sequence, refusal: Refusal, message: str) -> Refuse:
+    """It certainly did not happen, and may be sent again."""
+    return Refuse(key=sequence.key, refusal=refusal, message=message)
+
+
+def _broken_off(sequence: Sequence, message: str) -> Refuse:
+    return Refuse(key=sequence.key, refusal=Refusal.WORKER_LOST, message=message, began=True)

@@ -18,6 +18,7 @@ from services.scheduler.sampling import check_sampling
 from services.scheduler.worker_link import WorkerLink
 
 PROMPT_TOKENS_MAX = 1 << 20
+REQUEST_ID_CHARACTERS_MAX = 200
 
 
 class SchedulerService(scheduler_pb2_grpc.SchedulerServicer):
@@ -48,6 +49,9 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServicer):
         """Raises what the core refuses with; see driver.ERRORS."""
         if len(request.prompt_tokens) > PROMPT_TOKENS_MAX:
             raise InvalidRequest("the prompt is too long", param="prompt_tokens")
+        name = request.request_id  # logged, so it must be one line
+        if len(name) > REQUEST_ID_CHARACTERS_MAX or not name.isprintable():
+            raise InvalidRequest("the request id is long or not printable", param="request_id")
         if not request.HasField("sampling"):
             raise InvalidRequest("sampling is missing", param="sampling")
         if self._link.description is not None:  # else the core refuses in its own words
@@ -60,6 +64,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServicer):
                 max_tokens=request.max_tokens,
                 stop_tokens=frozenset(request.stop_tokens),
                 sampling=request.sampling,
+                request_id=request.request_id,
+                attempt=request.attempt,
             )
 
         async with aclosing(self._driver.submit(make)) as events:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from services.common import rpc
-from services.common.errors import NotReady, ServiceError, StaleLease
+from services.common.errors import NotReady, ServiceError, StaleLease, WorkerLost
 from services.pb import worker_pb2 as pb
 from services.pb import worker_pb2_grpc
 from services.pb.common_pb2 import Sampling
@@ -48,7 +48,8 @@ class WorkerLink:
     ) -> None:
         """Connect, serve, and again. `notice` is told when a worker comes and goes.
 
-        Raises StaleLease when another scheduler took the worker over.
+        Raises StaleLease when another scheduler took the worker over: going back would only take
+        it from the scheduler that has it now.
         """
         wait_seconds, told = RECONNECT_SECONDS_MIN, ""
         async with rpc.channel(self._address) as channel:
@@ -61,9 +62,11 @@ class WorkerLink:
                     await notice(False)
                     post(WorkerDown())
                     wait_seconds = RECONNECT_SECONDS_MIN
-                elif reason != told:  # once, not at every attempt
+                elif str(reason) != told:  # once, not at every attempt
                     _log.info("worker %s is not ready: %s", self._address, reason)
-                told = reason
+                if isinstance(reason, StaleLease):
+                    raise reason
+                told = str(reason)
                 await asyncio.sleep(wait_seconds)
                 wait_seconds = min(2 * wait_seconds, RECONNECT_SECONDS_MAX)
 
@@ -72,15 +75,13 @@ class WorkerLink:
         stub: worker_pb2_grpc.WorkerStub,
         post: Callable[[Event], None],
         notice: Callable[[bool], Awaitable[None]],
-    ) -> str:
-        """One session; returns why it ended. Raises StaleLease."""
+    ) -> ServiceError:
+        """One session; returns why it ended."""
         try:
             await self._session(stub, post, notice)
-        except StaleLease:
-            raise  # going back would only take the worker from the scheduler that has it now
         except ServiceError as error:
-            return str(error)
-        return "it ended the stream"
+            return error
+        return WorkerLost("it ended the stream")
 
     async def _session(
         self,

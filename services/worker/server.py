@@ -117,16 +117,15 @@ async def _until(
     """The requests of a stream, up to its end or until `ended` is set."""
     ending = asyncio.ensure_future(ended.wait())
     iterator = aiter(requests)
+    coming: asyncio.Future[pb.StepRequest | None] | None = None
     try:
         while not ended.is_set():
             coming = asyncio.ensure_future(anext(iterator, None))
             await asyncio.wait({coming, ending}, return_when=asyncio.FIRST_COMPLETED)
-            if not coming.done():
-                coming.cancel()
-                return
-            request = coming.result()
-            if request is None:
+            if not coming.done() or (request := coming.result()) is None:
                 return
             yield request
     finally:
         ending.cancel()
+        if coming is not None:
+            coming.cancel()

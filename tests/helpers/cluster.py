@@ -125,12 +125,21 @@ class Cluster:
         until_serving: bool = True,
     ) -> AsyncIterator[Cluster]:
         """Both processes are up, and ready if that was waited for."""
-        cluster = cls(folder, model, module)
-        try:
+        async with cls.beside(folder, model=model, module=module) as cluster:
             await cluster.start_worker(*worker)
             await cluster.start_scheduler(*scheduler)
             if until_serving:
                 await cluster.until_serving(True)
+            yield cluster
+
+    @classmethod
+    @asynccontextmanager
+    async def beside(
+        cls, folder: Path, *, model: str = "fake:", module: str = "services.worker"
+    ) -> AsyncIterator[Cluster]:
+        """Nothing is started yet; what the test starts is stopped."""
+        cluster = cls(folder, model, module)
+        try:
             yield cluster
         finally:
             for process in (cluster.scheduler, cluster.worker):

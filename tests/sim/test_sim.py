@@ -18,6 +18,7 @@ IMPATIENT = Settings(cancel_share=0.8)
 NARROW = Settings(step_tokens_max=3, sequences_max=8)  # fewer tokens in a step than sequences
 SHORT_QUEUE = Settings(queue_requests_max=2, num_requests=40)
 DRAINED = Settings(drain_at=60)
+STOPPED = Settings(drain_at=60, give_up_at=70)
 WORLDS = {
     "crowded": CROWDED,
     "roomy": ROOMY,
@@ -26,6 +27,7 @@ WORLDS = {
     "narrow": NARROW,
     "short_queue": SHORT_QUEUE,
     "drained": DRAINED,
+    "stopped": STOPPED,
 }
 
 
@@ -77,6 +79,8 @@ def test_roomy_worlds_do_not_preempt() -> None:
         ("unlucky", Refusal.WORKER_LOST),
         ("unlucky", Refusal.NOT_READY),
         ("drained", Refusal.DRAINING),
+        ("stopped", Refusal.DRAINING),
+        ("stopped", Refusal.WORKER_LOST),
     ],
 )
 def test_worlds_meet_what_they_are_for(name: str, refusal: Refusal) -> None:

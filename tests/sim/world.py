@@ -19,6 +19,7 @@ from services.scheduler.model import (
     Emit,
     Event,
     Finish,
+    GiveUp,
     Reason,
     Refusal,
     Refuse,
@@ -52,6 +53,7 @@ class Settings:
     cancel_share: float = 0.1  # of requests, at a random moment
     loss_share: float = 0.0  # chance per event that the worker dies
     drain_at: int | None = None  # event after which the scheduler drains
+    give_up_at: int | None = None  # event after which it ends what is left
 
 
 @dataclass(slots=True)
@@ -86,6 +88,8 @@ class World:
         for count in range(EVENTS_MAX):
             if self._settings.drain_at == count:
                 self._post(Drain())
+            if self._settings.give_up_at == count:
+                self._post(GiveUp())
             if self._keys >= self._settings.num_requests and self.core.is_idle:
                 if self._in_flight is None:
                     assert self._engine is None or not self._engine.open_sequences, "a leak"

@@ -8,6 +8,7 @@ from helpers.core_world import CoreWorld, facts, request
 from services.scheduler.model import (
     Cancelled,
     Drain,
+    GiveUp,
     Reason,
     Refusal,
     RequestKey,
@@ -246,6 +247,19 @@ def test_drain_refuses_new_requests_and_finishes_old_ones() -> None:
     world.finish_step()
     assert [(r.key, r.refusal) for r in world.refused] == [(2, Refusal.DRAINING)]
     assert [f.key for f in world.finished] == [1]
+
+
+def test_giving_up_ends_everything_and_says_what_never_began() -> None:
+    world = CoreWorld(facts(sequences_max=1))
+    world.submit(request(1), request(2))
+    world.post(GiveUp())
+    ends = [(r.key, r.refusal, r.began) for r in world.refused]
+    assert ends == [(1, Refusal.WORKER_LOST, True), (2, Refusal.DRAINING, False)]
+    assert world.core.is_idle
+    assert world.core.page_usage == 0.0
+    world.finish_step()
+    assert world.flying.releases == (1,)
+    assert not world.emitted
 
 
 def test_result_of_another_step_is_a_broken_promise() -> None:

@@ -27,6 +27,13 @@ def test_log_line_is_one_json_object() -> None:
     assert fields["message"] == "two\nlines x"
 
 
+def test_request_that_a_line_is_about_is_a_field() -> None:
+    record = logging.makeLogRecord({"msg": "m", "request_id": "r/0", "attempt": 2, "other": 1})
+    fields = json.loads(telemetry.JsonFormatter("x").format(record))
+    assert (fields["request_id"], fields["attempt"]) == ("r/0", 2)
+    assert "other" not in fields
+
+
 def test_exception_is_part_of_the_line() -> None:
     try:
         raise ValueError("boom")
@@ -43,6 +50,18 @@ def test_metrics_are_served_on_a_free_port() -> None:
             text = answer.read().decode()
     assert 'lamina_build_info{process="test"' in text
     assert "process_resident_memory_bytes" in text
+
+
+@pytest.mark.parametrize(
+    ("address", "parts"),
+    [
+        ("0.0.0.0:9090", ("0.0.0.0", "9090")),
+        ("[::1]:0", ("::1", "0")),
+        (":9090", ("127.0.0.1", "9090")),
+    ],
+)
+def test_addresses(address: str, parts: tuple[str, str]) -> None:
+    assert telemetry.split_address(address) == parts
 
 
 def test_taken_metrics_port_is_named() -> None:
