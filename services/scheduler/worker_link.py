@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import fields
 
 from services.common import rpc
 from services.common.errors import NotReady, ServiceError, StaleLease, WorkerLost
@@ -114,16 +115,11 @@ async def _requests(steps: asyncio.Queue[SendStep]) -> AsyncIterator[pb.StepRequ
 
 
 def _facts(description: pb.WorkerDescription) -> WorkerFacts:
-    if not description.num_pages or not description.step_tokens_max:
-        raise NotReady("the worker has no room for a sequence")
-    return WorkerFacts(
-        vocab_size=description.vocab_size,
-        context_tokens_max=description.context_tokens_max,
-        page_tokens=description.page_tokens,
-        num_pages=description.num_pages,
-        sequences_max=description.sequences_max,
-        step_tokens_max=description.step_tokens_max,
-    )
+    facts = {field.name: getattr(description, field.name) for field in fields(WorkerFacts)}
+    for name, value in facts.items():
+        if not value:
+            raise NotReady(f"the worker has no room for a sequence: {name} is 0")
+    return WorkerFacts(**facts)
 
 
 def _request(step: SendStep) -> pb.StepRequest:

@@ -11,7 +11,7 @@ from typing import Any
 from helpers.cluster import Cluster, Process
 from helpers.eventually import eventually
 from helpers.scripted_worker import TOKEN, right_answer, scripted_worker
-from services.common.errors import Draining, Internal, StaleLease, WorkerLost
+from services.common.errors import Draining, Internal, NotReady, StaleLease, WorkerLost
 from services.pb import worker_pb2 as pb
 
 
@@ -79,6 +79,15 @@ async def test_takeover_while_it_drains_does_not_wait_for_the_end(tmp_path: Path
         await asyncio.wait_for(task, 10)
         assert await scheduler.wait() == 1
     assert isinstance(answer.error, WorkerLost)
+
+
+async def test_worker_without_room_is_not_used(tmp_path: Path) -> None:
+    worker = scripted_worker(f"unix:{tmp_path}/w.sock", right_answer, page_tokens=0)
+    async with Cluster.beside(tmp_path) as cluster, worker:
+        scheduler = await cluster.start_scheduler()
+        await scheduler.until_says("page_tokens is 0")
+        answer = await cluster.submit([1])
+    assert isinstance(answer.error, NotReady)
 
 
 async def test_drain_that_takes_too_long_says_to_each_client_what_became_of_its_request(

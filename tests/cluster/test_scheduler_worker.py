@@ -197,3 +197,18 @@ async def test_demo_model_gives_each_seed_its_own_text(tmp_path: Path) -> None:
         together = await asyncio.gather(*(cluster.submit(prompt, seed=n) for n in range(8)))
     assert [a.tokens for a in together] == [a.tokens for a in alone_answers]
     assert all(len(a.tokens) == 16 for a in together)
+
+
+async def test_preempted_streams_of_a_real_model_go_on_as_if_alone(tmp_path: Path) -> None:
+    prompts = [[300 + n, 301, 302, 303] for n in range(6)]
+    flags = ("--kv-tokens", "160", "--threads", "2")  # six of 64 tokens need 384
+    async with Cluster.open(tmp_path, model=str(DEMO_MODEL), worker=flags) as cluster:
+        alone_answers = [await cluster.submit(p, max_tokens=60, seed=3) for p in prompts]
+        together = await asyncio.gather(
+            *(cluster.submit(p, max_tokens=60, seed=3) for p in prompts)
+        )
+        assert cluster.scheduler is not None
+        metrics = await cluster.scheduler.metrics()
+    assert metrics["lamina_scheduler_preemptions_total"] > 0
+    assert [a.tokens for a in together] == [a.tokens for a in alone_answers]
+    assert all(len(a.tokens) == 60 for a in together)

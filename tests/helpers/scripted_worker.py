@@ -22,8 +22,11 @@ TOKEN = 7  # what every sequence is given
 class ScriptedWorker(worker_pb2_grpc.WorkerServicer):
     """See the module."""
 
-    def __init__(self, answers: Callable[[pb.StepRequest], pb.StepResult]) -> None:
+    def __init__(
+        self, answers: Callable[[pb.StepRequest], pb.StepResult], *, page_tokens: int
+    ) -> None:
         self._answers = answers
+        self._page_tokens = page_tokens
 
     async def Describe(
         self, request: pb.WorkerDescribeRequest, context: object
@@ -32,7 +35,7 @@ class ScriptedWorker(worker_pb2_grpc.WorkerServicer):
             model_name="scripted",
             vocab_size=100,
             context_tokens_max=4096,
-            page_tokens=16,
+            page_tokens=self._page_tokens,
             num_pages=256,
             sequences_max=8,
             step_tokens_max=64,
@@ -62,10 +65,14 @@ def right_answer(request: pb.StepRequest) -> pb.StepResult:
 
 @asynccontextmanager
 async def scripted_worker(
-    address: str, answers: Callable[[pb.StepRequest], pb.StepResult]
+    address: str,
+    answers: Callable[[pb.StepRequest], pb.StepResult],
+    *,
+    page_tokens: int = 16,
 ) -> AsyncIterator[None]:
     """Serve one at `address`."""
     async with rpc.server(address) as server:
-        worker_pb2_grpc.add_WorkerServicer_to_server(ScriptedWorker(answers), server.grpc)
+        worker = ScriptedWorker(answers, page_tokens=page_tokens)
+        worker_pb2_grpc.add_WorkerServicer_to_server(worker, server.grpc)
         await server.start()
         yield
