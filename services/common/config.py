@@ -85,6 +85,11 @@ def size(text: str) -> int:
     return int(float(match[1]) * UNITS[match[2].upper()])
 
 
+def log_level(text: str) -> str:
+    """The least severe level that is logged."""
+    return one_of("debug", "info", "warning", "error")(text)
+
+
 def one_of(*choices: str) -> Callable[[str], str]:
     """One of a few words."""
 

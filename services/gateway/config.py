@@ -6,14 +6,7 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.common.config import count, flag, one_of, seconds, size
-
-
-def _port(text: str) -> int:
-    value = int(text)
-    if not 0 <= value <= 65535:
-        raise argparse.ArgumentTypeError(f"{value} is no port")
-    return value
+from services.common.config import count, flag, log_level, port, seconds, size
 
 
 def _limit_seconds(text: str) -> float:
@@ -31,13 +24,9 @@ class GatewayConfig:
     model_id: str = flag("name that clients ask for; empty: the file's", default="")
     scheduler: str = flag("address of the scheduler, host:port or unix:/path")
     host: str = flag("address to listen on", default="127.0.0.1")
-    port: int = flag("port to listen on; 0 picks a free one", default=8080, kind=_port)
+    port: int = flag("port to listen on; 0 picks a free one", default=8080, kind=port)
     drain_seconds: float = flag("to finish on SIGTERM", default=30.0, kind=seconds)
-    log_level: str = flag(
-        "debug, info, warning or error",
-        default="info",
-        kind=one_of("debug", "info", "warning", "error"),
-    )
+    log_level: str = flag("debug, info, warning or error", default="info", kind=log_level)
     requests_max: int = flag("requests open at once; more get 429", default=256, kind=count)
     choices_max: int = flag("prompts times n of one request", default=64, kind=count)
     body_bytes_max: int = flag(

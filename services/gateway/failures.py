@@ -9,13 +9,10 @@ ApiError          any answer that is not a success
 
 from __future__ import annotations
 
-import logging
 import math
-import uuid
 
+from services.common import rpc
 from services.common.errors import ServiceError
-
-_log = logging.getLogger(__name__)
 
 _TYPE_BY_STATUS = {
     400: "invalid_request_error",
@@ -99,6 +96,5 @@ def as_api_error(error: BaseException) -> ApiError:
             code=503 if error.http == 503 else None,
             retry_after_seconds=error.retry_after_ms / 1000 or None,
         )
-    incident = uuid.uuid4().hex
-    _log.error("incident %s", incident, exc_info=error)
+    incident = rpc.incident(error).incident_id
     return ApiError(500, f"Internal error; the logs have more under incident {incident}.")

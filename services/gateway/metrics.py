@@ -11,13 +11,10 @@ import time
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from services.common.telemetry import SECONDS_BUCKETS
 from services.gateway.pieces import Piece, Usage
 
 # fmt: off
-FIRST_TOKEN_BUCKETS = (
-    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75,
-    1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
-)
 INTER_TOKEN_BUCKETS = (
     0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75,
     1, 2.5, 5, 7.5, 10, 20, 40, 80,
@@ -43,7 +40,7 @@ class Metrics:
         self.first_token_seconds = Histogram(
             "lamina_gateway_time_to_first_token_seconds",
             "From the arrival of a request to its first generated token.",
-            buckets=FIRST_TOKEN_BUCKETS,
+            buckets=SECONDS_BUCKETS,
             registry=registry,
         )
         self.inter_token_seconds = Histogram(

@@ -61,21 +61,21 @@ class SchedulerClient:
         """
         call = self._scheduler.Submit(request, timeout=self._request_seconds_max)
         try:
-            async for event in call:
-                yield event
-        except grpc.aio.AioRpcError as error:
-            raise rpc.service_error(error) from error
+            with rpc.errors():
+                async for event in call:
+                    yield event
         finally:
             call.cancel()
 
     async def _watch(self) -> None:
         while True:
             try:
-                async for answer in self._health.Watch(  # type: ignore[attr-defined]
-                    health_pb2.HealthCheckRequest(), wait_for_ready=True
-                ):
-                    await self._notice(answer.status)
-            except (grpc.aio.AioRpcError, ServiceError) as error:
+                with rpc.errors():
+                    async for answer in self._health.Watch(  # type: ignore[attr-defined]
+                        health_pb2.HealthCheckRequest(), wait_for_ready=True
+                    ):
+                        await self._notice(answer.status)
+            except ServiceError as error:
                 _log.info("the scheduler does not answer: %s", error)
             self._facts = None
             await asyncio.sleep(RECONNECT_SECONDS)
@@ -84,7 +84,9 @@ class SchedulerClient:
         if status != health_pb2.HealthCheckResponse.SERVING:
             self._facts = None
             return
-        self._facts = await self._scheduler.Describe(
-            scheduler_pb2.DescribeRequest(), timeout=DESCRIBE_SECONDS_MAX
+        facts = self._facts = await rpc.unary(
+            self._scheduler.Describe,
+            scheduler_pb2.DescribeRequest(),
+            deadline_seconds=DESCRIBE_SECONDS_MAX,
         )
-        _log.info("the scheduler serves %s", self._facts.model_name)
+        _log.info("the scheduler serves %s", facts.model_name)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.config import EngineConfig
-from services.common.config import count, count_or_auto, flag, one_of, seconds
+from services.common.config import count, count_or_auto, flag, log_level, one_of, seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +25,7 @@ class WorkerConfig:
     step_tokens_max: int = flag("tokens of a step", default=256, kind=count)
     sequences_max: int = flag("sequences open at once", default=64, kind=count)
     drain_seconds: float = flag("to finish on SIGTERM", default=30.0, kind=seconds)
-    log_level: str = flag(
-        "least severe log", default="info", kind=one_of("debug", "info", "warning", "error")
-    )
+    log_level: str = flag("debug, info, warning or error", default="info", kind=log_level)
 
     @property
     def engine(self) -> EngineConfig:
