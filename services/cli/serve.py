@@ -16,8 +16,9 @@ import asyncio
 import tempfile
 from pathlib import Path
 
+from services.cli.arguments import add_engine_flags
 from services.cli.processes import Child, Supervisor, python_module
-from services.common.config import count, count_or_auto, port, seconds
+from services.common.config import count, port, seconds
 
 PORT_MAX = 65535
 
@@ -27,7 +28,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "serve", help="serve a model over HTTP", description="Serve a model over HTTP."
     )
-    parser.add_argument("model", type=Path, help="GGUF file (any shard of a split set)")
+    add_engine_flags(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     parser.add_argument("--port", type=port, default=8080, help="0 picks a free one (%(default)s)")
     parser.add_argument(
@@ -38,13 +39,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--model-id", help="name that clients ask for (default: from the file)")
     parser.add_argument("--workers", type=count, default=1, help="worker processes; 1 so far")
     parser.add_argument("--device", default="auto", help="auto or cpu so far (%(default)s)")
-    parser.add_argument(
-        "--threads", type=count_or_auto, default=0, help="compute threads; 0: all cores"
-    )
-    parser.add_argument("--activations", choices=("f32", "int8"), default="f32")
-    parser.add_argument(
-        "--kv-tokens", type=count_or_auto, default=0, help="positions of KV cache; 0: auto"
-    )
     parser.add_argument("--sequences-max", type=count, default=64, help="sequences running at once")
     parser.add_argument("--queue-requests-max", type=count, default=256, help="requests waiting")
     parser.add_argument("--drain-seconds", type=seconds, default=30.0, help="to finish on SIGTERM")

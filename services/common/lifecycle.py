@@ -26,6 +26,16 @@ def stop_event() -> asyncio.Event:
     return stopped
 
 
+async def happens_within(event: asyncio.Event, limit_seconds: float) -> bool:
+    """Wait for `event`, at most so long; whether it came."""
+    try:
+        async with asyncio.timeout(limit_seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
 async def until_stopped(stopped: asyncio.Event, *failures: Awaitable[object]) -> bool:
     """Wait for a signal, or for one of `failures` to end. True after a signal.
 

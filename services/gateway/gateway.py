@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from services.common import telemetry
+from services.common import lifecycle, telemetry
 from services.common.errors import Draining, NotReady, Overloaded
 from services.gateway.config import GatewayConfig
 from services.gateway.fanout import Fanout, Job
@@ -131,14 +131,11 @@ class Gateway:
     async def drain(self, drain_seconds: float) -> bool:
         """Refuse new requests and wait for the open ones; whether all ended in time."""
         self.draining = True
-        try:
-            async with asyncio.timeout(drain_seconds):
-                await self._idle.wait()
-        except TimeoutError:
+        drained = await lifecycle.happens_within(self._idle, drain_seconds)
+        if not drained:
             for fanout in self._fanouts:
                 fanout.fail(Draining("the server shut down before this answer was complete"))
-            return False
-        return True
+        return drained
 
 
 def name_of(model: Path) -> str:

@@ -84,9 +84,10 @@ class SchedulerClient:
         if status != health_pb2.HealthCheckResponse.SERVING:
             self._facts = None
             return
-        facts = self._facts = await rpc.unary(
+        facts = await rpc.unary(
             self._scheduler.Describe,
             scheduler_pb2.DescribeRequest(),
             deadline_seconds=DESCRIBE_SECONDS_MAX,
         )
+        self._facts = facts
         _log.info("the scheduler serves %s", facts.model_name)

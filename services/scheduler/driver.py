@@ -13,7 +13,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 
-from services.common import rpc
+from services.common import lifecycle, rpc
 from services.common.clock import Clock
 from services.common.errors import (
     DeadlineExceeded,
@@ -154,13 +154,10 @@ class Driver:
         Returns whether that was so in time; if not, they have now ended with an error.
         """
         self.post(Drain())
-        try:
-            async with asyncio.timeout(drain_seconds):
-                await self._idle.wait()
-        except TimeoutError:
+        drained = await lifecycle.happens_within(self._idle, drain_seconds)
+        if not drained:
             self.post(GiveUp())
-            return False
-        return True
+        return drained
 
     def _fail(self, error: Exception) -> None:
         if not self.failed.done():

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from engine.api import Engine
 from engine.errors import EngineError, NumericsError
+from services.common import lifecycle
 from services.common.errors import Draining, Internal, InvalidRequest, NotReady, StaleLease
 from services.pb import worker_pb2 as pb
 from services.pb import worker_pb2_grpc
@@ -70,13 +71,9 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         """Go on until no sequence is open, then end the stream; whether that was so in time."""
         self._draining = True
         try:
-            async with asyncio.timeout(drain_seconds):
-                await self._idle.wait()
-        except TimeoutError:
-            return False
+            return await lifecycle.happens_within(self._idle, drain_seconds)
         finally:
             self._ended.set()
-        return True
 
     def _ready_engine(self) -> Engine:
         if self._draining:
