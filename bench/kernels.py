@@ -11,12 +11,10 @@ machine everything else can only add time.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -24,247 +22,18 @@ import torch
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / part) for part in ("", "tests")]
 
-from engine.gguf.types import GGMLType
-from engine.kernels import ops, reference
-from engine.kernels.ops import Activations, PagedTokens, QuantMatrix, RopeStyle
-from helpers.weights import KERNEL_TYPES, activations, random_matrix
+from kernel_cases import dense
+from kernel_cases.case import Case
 
-ROWS, COLS = 2048, 2048  # a trunk matrix of a model with 30 billion weights
-HIDDEN, FF, EXPERTS, USED = 2048, 768, 16, 8
+from engine.gguf.types import GGMLType
+from engine.kernels import ops
+from engine.kernels.ops import QuantMatrix
+
 BUFFER_BYTES = 128 << 20  # larger than the caches of two cores
 REPETITIONS_LEAST = 3
-TOLERANCE = {Activations.F32: 1e-4, Activations.INT8: 1e-2}  # of the largest value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """One thing to time. `check` is small enough for the reference and covers the same code."""
-
-    op: str
-    name: str
-    run: Callable[[], object]
-    actual: Callable[[], torch.Tensor]
-    expected: Callable[[], torch.Tensor]
-    num_bytes: int  # read and written by `run`, each once
-    operations: int  # 2 per multiplication and addition; 0 for an op that only moves bytes
-    tolerance: float = TOLERANCE[Activations.F32]
-
-
-def linear() -> Iterator[Case]:
-    """Every type, both activations: one token (bound by memory) and 128 (bound by arithmetic)."""
-    for type in KERNEL_TYPES:
-        w = random_matrix(type, ROWS, COLS)
-        head = QuantMatrix(data=w.data[: w.num_bytes // 64], type=type, rows=ROWS // 64, cols=COLS)
-        for mode in Activations:
-            for tokens in (1, 128):
-                yield _linear(w, head, activations(tokens, COLS), mode)
-
-
-def _linear(w: QuantMatrix, head: QuantMatrix, x: torch.Tensor, mode: Activations) -> Case:
-    """One token meets another copy of the matrix in each run, as in a model of many layers."""
-    copies = itertools.cycle(_copies(w) if x.shape[0] == 1 else [w])
-    return Case(
-        op="linear",
-        name=f"{w.type.name} {mode.value} {x.shape[0]} tokens",
-        run=lambda: ops.linear(x, next(copies), mode),
-        actual=lambda: ops.linear(x, head, mode),
-        expected=lambda: reference.linear(x, head, mode),
-        num_bytes=w.num_bytes + 4 * x.shape[0] * (ROWS + COLS),
-        operations=2 * x.shape[0] * ROWS * COLS,
-    )
-
-
-def _copies(w: QuantMatrix) -> list[QuantMatrix]:
-    """As many of them as no cache holds together."""
-    return [replace(w, data=w.data.copy()) for _ in range(-(-BUFFER_BYTES // w.num_bytes))]
-
-
-def expert_ffn() -> Iterator[Case]:
-    """A layer's experts for one token and for a chunk of a prompt."""
-    for type in (GGMLType.Q4_K, GGMLType.Q8_0, GGMLType.IQ2_XXS, GGMLType.MXFP4):
-        gate = random_matrix(type, FF, HIDDEN, experts=EXPERTS, seed=1)
-        up = random_matrix(type, FF, HIDDEN, experts=EXPERTS, seed=2)
-        down = random_matrix(type, HIDDEN, FF, experts=EXPERTS, seed=3)
-        for mode in Activations:
-            for tokens in (1, 64):
-                yield _expert_ffn((gate, up, down), tokens, mode)
-
-
-def _expert_ffn(
-    layer: tuple[QuantMatrix, QuantMatrix, QuantMatrix], tokens: int, mode: Activations
-) -> Case:
-    generator = torch.Generator().manual_seed(1)
-    order = torch.stack([torch.randperm(EXPERTS, generator=generator) for _ in range(tokens)])
-    ids, weights = order[:, :USED].int().contiguous(), torch.full((tokens, USED), 1 / USED)
-    x = activations(tokens, HIDDEN) * 0.1
-    one = (x[:1], *layer, ids[:1], weights[:1], mode)
-    used = len(set(ids.flatten().tolist()))
-    return Case(
-        op="expert_ffn",
-        name=f"{layer[0].type.name} {mode.value} {tokens} tokens",
-        run=lambda: ops.expert_ffn(x, *layer, ids, weights, mode),
-        actual=lambda: ops.expert_ffn(*one),
-        expected=lambda: reference.expert_ffn(*one),
-        num_bytes=sum(w.num_bytes for w in layer) // EXPERTS * used + 8 * tokens * HIDDEN,
-        operations=2 * 3 * tokens * USED * HIDDEN * FF,
-        tolerance=TOLERANCE[mode],
-    )
-
-
-def attention() -> Iterator[Case]:
-    """Decoding at 4,096 positions, and a chunk of 64 tokens behind 1,024."""
-    for dtype, name in ((torch.float32, "f32"), (torch.float16, "f16")):
-        for tokens, positions in ((1, 4096), (64, 1024)):
-            yield _attention(dtype, name, tokens, positions)
-
-
-def _attention(dtype: torch.dtype, name: str, tokens: int, positions: int) -> Case:
-    heads, kv_heads, head_dim, page_tokens = 32, 4, 128, 16
-    generator = torch.Generator().manual_seed(1)
-    pages = -(-(positions + tokens) // page_tokens)
-    shape = (pages, page_tokens, kv_heads, head_dim)
-    keys = torch.randn(shape, generator=generator).to(dtype)
-    values = torch.randn(shape, generator=generator).to(dtype)
-    q = torch.randn(tokens, heads, head_dim, generator=generator)
-    places = PagedTokens(
-        page_table=torch.randperm(pages, generator=generator).view(1, pages).int(),
-        sequence=torch.zeros(tokens, dtype=torch.int32),
-        positions=torch.arange(positions - 1, positions - 1 + tokens, dtype=torch.int32),
-    )
-    args, scale = (q, keys, values, places), head_dim**-0.5
-    seen = sum(range(positions, positions + tokens))
-    return Case(
-        op="attention",
-        name=f"{name} {tokens} tokens at {positions}",
-        run=lambda: ops.attention(*args, scale=scale),
-        actual=lambda: ops.attention(*args, scale=scale),
-        expected=lambda: reference.attention(*args, scale=scale),
-        num_bytes=2 * keys.element_size() * kv_heads * head_dim * (positions + tokens - 1),
-        operations=2 * 2 * heads * head_dim * seen,
-    )
-
-
-def store_kv() -> Iterator[Case]:
-    """A chunk of 512 tokens into either kind of pool."""
-    for dtype, name in ((torch.float32, "f32"), (torch.float16, "f16")):
-        source, pool = activations(512, 512).view(512, 4, 128), torch.zeros(64, 16, 4, 128)
-        yield _store_kv(source, pool.to(dtype), name)
-
-
-def _store_kv(source: torch.Tensor, pool: torch.Tensor, name: str) -> Case:
-    slots = torch.randperm(1024, generator=torch.Generator().manual_seed(1))[:512]
-
-    def stored(store: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]) -> torch.Tensor:
-        copy = pool.clone()
-        store(source, copy, slots)
-        return copy.float()
-
-    return Case(
-        op="store_kv",
-        name=f"{name} 512 tokens",
-        run=lambda: ops.store_kv(source, pool, slots),
-        actual=lambda: stored(ops.store_kv),
-        expected=lambda: stored(reference.store_kv),
-        num_bytes=source.numel() * (4 + pool.element_size()),
-        operations=0,
-    )
-
-
-def dequantize() -> Iterator[Case]:
-    """Every type to float32."""
-    for type in KERNEL_TYPES:
-        w = random_matrix(type, 512, COLS)
-        yield _plain(
-            "dequantize", type.name, lambda w=w: ops.dequantize(w),  # type: ignore[misc]
-            lambda w=w: reference.dequantize(w), w.num_bytes + 4 * 512 * COLS,  # type: ignore[misc]
-        )  # fmt: skip
-
-
-def embedding() -> Iterator[Case]:
-    """Rows of a vocabulary."""
-    w = random_matrix(GGMLType.Q8_0, 8192, COLS)
-    ids = torch.randint(0, 8192, (512,), generator=torch.Generator().manual_seed(1))
-    row_bytes = w.num_bytes // w.rows
-    yield _plain(
-        "embedding", "Q8_0 512 tokens", lambda: ops.embedding(ids, w),
-        lambda: reference.embedding(ids, w), 512 * (row_bytes + 4 * COLS),
-    )  # fmt: skip
-
-
-def rms_norm() -> Iterator[Case]:
-    """A chunk of 512 tokens."""
-    x, weight = activations(512, HIDDEN), activations(1, HIDDEN, seed=2)[0]
-    yield _plain(
-        "rms_norm", "512 tokens", lambda: ops.rms_norm(x, weight, 1e-6),
-        lambda: reference.rms_norm(x, weight, 1e-6), 8 * x.numel(),
-    )  # fmt: skip
-
-
-def swiglu() -> Iterator[Case]:
-    """A chunk of 512 tokens."""
-    gate, up = activations(512, FF), activations(512, FF, seed=2)
-    yield _plain(
-        "swiglu", "512 tokens", lambda: ops.swiglu(gate, up),
-        lambda: reference.swiglu(gate, up), 12 * gate.numel(),
-    )  # fmt: skip
-
-
-def router_topk() -> Iterator[Case]:
-    """512 tokens choose 8 of 128 experts."""
-    logits = activations(512, 128)
-    yield _plain(
-        "router_topk", "512 tokens, 8 of 128",
-        lambda: ops.router_topk(logits, 8, normalise=True)[1],
-        lambda: reference.router_topk(logits, 8, normalise=True)[1], 4 * logits.numel(),
-    )  # fmt: skip
-
-
-def rope() -> Iterator[Case]:
-    """Queries of 512 tokens, both styles."""
-    inv_freq = 1e6 ** -(torch.arange(0, 128, 2, dtype=torch.float64) / 128)
-    positions = torch.arange(512, dtype=torch.int32)
-    x = activations(512, 4096).view(512, 32, 128)
-    for style in RopeStyle:
-        yield _rope(x, positions, inv_freq, style)
-
-
-def _rope(
-    x: torch.Tensor, positions: torch.Tensor, inv_freq: torch.Tensor, style: RopeStyle
-) -> Case:
-    def turned(rope: Callable[..., None]) -> torch.Tensor:
-        copy = x.clone()
-        rope(copy, positions, inv_freq, style)
-        return copy
-
-    scratch = x.clone()
-    return Case(
-        op="rope",
-        name=f"{style.value} 512 tokens",
-        run=lambda: ops.rope(scratch, positions, inv_freq, style),
-        actual=lambda: turned(ops.rope),
-        expected=lambda: turned(reference.rope),
-        num_bytes=8 * x.numel(),
-        operations=0,
-    )
-
-
-def _plain(
-    op: str,
-    name: str,
-    run: Callable[[], torch.Tensor],
-    expected: Callable[[], torch.Tensor],
-    num_bytes: int,
-) -> Case:
-    """A case bound by memory whose whole result is checked."""
-    return Case(
-        op=op, name=name, run=run, actual=run, expected=expected, num_bytes=num_bytes, operations=0
-    )
-
-
-CASES: tuple[Callable[[], Iterator[Case]], ...] = (
-    linear, expert_ffn, attention, store_kv, dequantize, embedding, rms_norm, swiglu, router_topk,
-    rope,
-)  # fmt: skip
+CASES = (*dense.CASES,)
 
 
 def best_seconds(run: Callable[[], object], seconds: float) -> float:

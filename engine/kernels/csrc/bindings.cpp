@@ -1,6 +1,6 @@
 // The Python module `engine.kernels._native`: the only file that knows nanobind.
 //
-// Arrays cross as addresses and sizes. ops.py has checked shape, dtype, layout and lifetime; handing
+// Arrays cross as addresses and sizes. engine/kernels/ops has checked shape, dtype, layout and lifetime; handing
 // over DLPack capsules instead costs several microseconds per tensor, a tenth of a small op.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>

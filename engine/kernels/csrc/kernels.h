@@ -1,7 +1,7 @@
 // What an instruction-set variant offers, and the plain structs its functions take.
 //
 // A variant is one compilation of core.h with its own flags and namespace; variants.cpp picks one at
-// run time. Everything below takes raw pointers; shapes were checked in ops.py.
+// run time. Everything below takes raw pointers; shapes were checked in engine/kernels/ops.
 #pragma once
 
 #include <cstddef>
@@ -84,7 +84,7 @@ const Variant& variant();           // the one in use
 const Variant* const* variants(int* count);
 bool set_variant(const char* name);
 
-// Whole operations over the thread pool; see ops.py for shapes.
+// Whole operations over the thread pool; see engine/kernels/ops for shapes.
 struct Matrix {
     const uint8_t* data;
     int type;

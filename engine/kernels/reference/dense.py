@@ -1,8 +1,4 @@
-"""The plain version of every op in `ops.py`: the oracle of the kernel tests.
-
-Same names and arguments as `ops.py`, nothing shared with the native module, float64 between the
-input and the rounding of the result. Called by tests and by the check that precedes a benchmark.
-"""
+"""Plain linear layers, experts, norms, rotary positions, router and dense attention."""
 
 from __future__ import annotations
 

@@ -1,0 +1,122 @@
+"""Products with quantised weights: linear layers, embedding rows, expert feed-forwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.errors import ShapeError
+from engine.gguf.types import GGMLType, row_bytes
+from engine.kernels import _native
+from engine.kernels.ops.checks import shaped
+
+
+class Activations(Enum):
+    """How activations meet quantised weights."""
+
+    F32 = "f32"  # weights expanded block by block; the reference
+    INT8 = "int8"  # activations rounded to int8 per 32 values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuantMatrix:
+    """A weight matrix, or a stack of one per expert, as it lies in the file.
+
+    data  (num_experts * rows * row_bytes,) uint8, a view of the mapping; kept alive, never copied
+    """
+
+    data: NDArray[np.uint8]
+    type: GGMLType
+    rows: int  # outputs
+    cols: int  # inputs
+    num_experts: int = 1
+    native: tuple[int, int, int, int, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not _native.has_type(int(self.type)):
+            raise ShapeError(f"no kernels for weights of type {self.type.name}")
+        if min(self.rows, self.cols, self.num_experts) < 1:
+            raise ShapeError(
+                f"{self.num_experts} matrices of {self.rows} rows, {self.cols} columns"
+            )
+        try:
+            expected = self.num_experts * self.rows * row_bytes(self.type, self.cols)
+        except ValueError as error:
+            raise ShapeError(f"cols: {error}") from None
+        if self.data.dtype != np.uint8 or self.data.ndim != 1 or not self.data.flags.c_contiguous:
+            raise ShapeError("weight data must be one contiguous row of bytes")
+        if self.data.size != expected:
+            raise ShapeError(f"weight data has {self.data.size} bytes, {expected} expected")
+        address = self.data.__array_interface__["data"][0]
+        sizes = (address, int(self.type), self.rows, self.cols, self.num_experts)
+        object.__setattr__(self, "native", sizes)
+
+    @property
+    def num_bytes(self) -> int:
+        return int(self.data.size)
+
+
+def linear(x: Tensor, w: QuantMatrix, activations: Activations = Activations.F32) -> Tensor:
+    """x (tokens, cols) -> (tokens, rows), x @ w.T. Float weights stay float in int8 mode."""
+    tokens, _ = shaped("x", x, (None, w.cols))
+    out = torch.empty(tokens, w.rows)
+    int8 = activations is Activations.INT8
+    _native.linear(x.data_ptr(), tokens, w.native, int8, out.data_ptr())
+    return out
+
+
+def embedding(ids: Tensor, w: QuantMatrix) -> Tensor:
+    """ids (tokens,) int64 -> (tokens, cols), the rows of w."""
+    (tokens,) = shaped("ids", ids, (None,), torch.int64)
+    if tokens and not 0 <= int(ids.min()) <= int(ids.max()) < w.rows:
+        raise ShapeError(f"ids: a row outside 0..{w.rows - 1}")
+    out = torch.empty(tokens, w.cols)
+    _native.embedding(ids.data_ptr(), tokens, w.native, out.data_ptr())
+    return out
+
+
+def expert_ffn(
+    x: Tensor,
+    gate: QuantMatrix,
+    up: QuantMatrix,
+    down: QuantMatrix,
+    ids: Tensor,
+    weights: Tensor,
+    activations: Activations = Activations.F32,
+) -> Tensor:
+    """Sum over a token's experts of weight * down(silu(gate x) * up x).
+
+    x        (tokens, hidden)
+    gate, up stacks of (ff, hidden); down a stack of (hidden, ff)
+    ids      (tokens, k) int32; a negative id is skipped
+    weights  (tokens, k)
+    returns  (tokens, hidden), summed in the order of ids
+    """
+    tokens, hidden = shaped("x", x, (None, gate.cols))
+    _, k = shaped("ids", ids, (tokens, None), torch.int32)
+    shaped("weights", weights, (tokens, k))
+    sizes = (gate.rows, hidden, gate.num_experts)
+    if (up.rows, up.cols, up.num_experts) != sizes:
+        raise ShapeError(f"up: {(up.rows, up.cols, up.num_experts)}, gate has {sizes}")
+    if (down.cols, down.rows, down.num_experts) != sizes:
+        raise ShapeError(f"down: {(down.cols, down.rows, down.num_experts)}, gate has {sizes}")
+    if ids.numel() and int(ids.max()) >= gate.num_experts:
+        raise ShapeError(f"ids: an expert beyond {gate.num_experts - 1}")
+    out = torch.empty(tokens, hidden)
+    _native.expert_ffn(
+        *(x.data_ptr(), tokens, k, gate.native, up.native, down.native),
+        *(ids.data_ptr(), weights.data_ptr(), activations is Activations.INT8, out.data_ptr()),
+    )
+    return out
+
+
+def dequantize(w: QuantMatrix) -> Tensor:
+    """(num_experts * rows, cols), the exact float32 values of w; for tests and small tables."""
+    out = torch.empty(w.num_experts * w.rows, w.cols)
+    _native.dequantize(w.native, out.data_ptr())
+    return out
