@@ -22,7 +22,7 @@ import torch
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / part) for part in ("", "tests")]
 
-from kernel_cases import dense
+from kernel_cases import dense, index, recurrent, streams
 from kernel_cases.case import Case
 
 from engine.gguf.types import GGMLType
@@ -33,7 +33,7 @@ BUFFER_BYTES = 128 << 20  # larger than the caches of two cores
 REPETITIONS_LEAST = 3
 
 
-CASES = (*dense.CASES,)
+CASES = (*dense.CASES, *index.CASES, *streams.CASES, *recurrent.CASES)
 
 
 def best_seconds(run: Callable[[], object], seconds: float) -> float:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import torch
-from kernel_cases.case import TOLERANCE, Case
+from kernel_cases.case import TOLERANCE, Case, plain
 
 from engine.gguf.types import GGMLType
 from engine.kernels import ops, reference
-from engine.kernels.ops import Activations, PagedTokens, QuantMatrix, RopeStyle
+from engine.kernels.ops import Activations, PagedTokens, QuantMatrix, RopeStyle, Selection
 from helpers.weights import KERNEL_TYPES, activations, random_matrix
 
 ROWS, COLS = 2048, 2048  # a trunk matrix of a model with 30 billion weights
@@ -23,7 +23,7 @@ def linear() -> Iterator[Case]:
     """Every type, both activations: one token (bound by memory) and 128 (bound by arithmetic)."""
     for type in KERNEL_TYPES:
         w = random_matrix(type, ROWS, COLS)
-        head = QuantMatrix(data=w.data[: w.num_bytes // 64], type=type, rows=ROWS // 64, cols=COLS)
+        head = w.row_range(0, ROWS // 64)
         for mode in Activations:
             for tokens in (1, 128):
                 yield _linear(w, head, activations(tokens, COLS), mode)
@@ -81,13 +81,17 @@ def _expert_ffn(
 
 
 def attention() -> Iterator[Case]:
-    """Decoding at 4,096 positions, and a chunk of 64 tokens behind 1,024."""
+    """Decoding at 4,096 positions, also to 1,024 of them, and 64 tokens behind 1,024."""
     for dtype, name in ((torch.float32, "f32"), (torch.float16, "f16")):
-        for tokens, positions in ((1, 4096), (64, 1024)):
-            yield _attention(dtype, name, tokens, positions)
+        yield _attention(dtype, name, 1, 4096)
+        yield _attention(dtype, f"selected {name}", 1, 4096, every=4)
+        yield _attention(dtype, name, 64, 1024)
 
 
-def _attention(dtype: torch.dtype, name: str, tokens: int, positions: int) -> Case:
+def _attention(
+    dtype: torch.dtype, name: str, tokens: int, positions: int, *, every: int = 1
+) -> Case:
+    """With `every`, attention to one block of four positions in that many."""
     heads, kv_heads, head_dim, page_tokens = 32, 4, 128, 16
     generator = torch.Generator().manual_seed(1)
     pages = -(-(positions + tokens) // page_tokens)
@@ -101,14 +105,16 @@ def _attention(dtype: torch.dtype, name: str, tokens: int, positions: int) -> Ca
         positions=torch.arange(positions - 1, positions - 1 + tokens, dtype=torch.int32),
     )
     args, scale = (q, keys, values, places), head_dim**-0.5
-    seen = sum(range(positions, positions + tokens))
+    blocks = torch.arange(0, positions // 4, every, dtype=torch.int32).repeat(tokens, 1)
+    selection = Selection(blocks=blocks, ratio=4) if every > 1 else None
+    seen = sum(range(positions, positions + tokens)) // every
     return Case(
         op="attention",
         name=f"{name} {tokens} tokens at {positions}",
-        run=lambda: ops.attention(*args, scale=scale),
-        actual=lambda: ops.attention(*args, scale=scale),
-        expected=lambda: reference.attention(*args, scale=scale),
-        num_bytes=2 * keys.element_size() * kv_heads * head_dim * (positions + tokens - 1),
+        run=lambda: ops.attention(*args, scale=scale, selection=selection),
+        actual=lambda: ops.attention(*args, scale=scale, selection=selection),
+        expected=lambda: reference.attention(*args, scale=scale, selection=selection),
+        num_bytes=2 * keys.element_size() * kv_heads * head_dim * (positions + tokens - 1) // every,
         operations=2 * 2 * heads * head_dim * seen,
     )
 
@@ -143,7 +149,7 @@ def dequantize() -> Iterator[Case]:
     """Every type to float32."""
     for type in KERNEL_TYPES:
         w = random_matrix(type, 512, COLS)
-        yield _plain(
+        yield plain(
             "dequantize", type.name, lambda w=w: ops.dequantize(w),  # type: ignore[misc]
             lambda w=w: reference.dequantize(w), w.num_bytes + 4 * 512 * COLS,  # type: ignore[misc]
         )  # fmt: skip
@@ -154,7 +160,7 @@ def embedding() -> Iterator[Case]:
     w = random_matrix(GGMLType.Q8_0, 8192, COLS)
     ids = torch.randint(0, 8192, (512,), generator=torch.Generator().manual_seed(1))
     row_bytes = w.num_bytes // w.rows
-    yield _plain(
+    yield plain(
         "embedding", "Q8_0 512 tokens", lambda: ops.embedding(ids, w),
         lambda: reference.embedding(ids, w), 512 * (row_bytes + 4 * COLS),
     )  # fmt: skip
@@ -163,7 +169,7 @@ def embedding() -> Iterator[Case]:
 def rms_norm() -> Iterator[Case]:
     """A chunk of 512 tokens."""
     x, weight = activations(512, HIDDEN), activations(1, HIDDEN, seed=2)[0]
-    yield _plain(
+    yield plain(
         "rms_norm", "512 tokens", lambda: ops.rms_norm(x, weight, 1e-6),
         lambda: reference.rms_norm(x, weight, 1e-6), 8 * x.numel(),
     )  # fmt: skip
@@ -172,7 +178,7 @@ def rms_norm() -> Iterator[Case]:
 def swiglu() -> Iterator[Case]:
     """A chunk of 512 tokens."""
     gate, up = activations(512, FF), activations(512, FF, seed=2)
-    yield _plain(
+    yield plain(
         "swiglu", "512 tokens", lambda: ops.swiglu(gate, up),
         lambda: reference.swiglu(gate, up), 12 * gate.numel(),
     )  # fmt: skip
@@ -181,7 +187,7 @@ def swiglu() -> Iterator[Case]:
 def router_topk() -> Iterator[Case]:
     """512 tokens choose 8 of 128 experts."""
     logits = activations(512, 128)
-    yield _plain(
+    yield plain(
         "router_topk", "512 tokens, 8 of 128",
         lambda: ops.router_topk(logits, 8, normalise=True)[1],
         lambda: reference.router_topk(logits, 8, normalise=True)[1], 4 * logits.numel(),
@@ -214,19 +220,6 @@ def _rope(
         expected=lambda: turned(reference.rope),
         num_bytes=8 * x.numel(),
         operations=0,
-    )
-
-
-def _plain(
-    op: str,
-    name: str,
-    run: Callable[[], torch.Tensor],
-    expected: Callable[[], torch.Tensor],
-    num_bytes: int,
-) -> Case:
-    """A case bound by memory whose whole result is checked."""
-    return Case(
-        op=op, name=name, run=run, actual=run, expected=expected, num_bytes=num_bytes, operations=0
     )
 
 

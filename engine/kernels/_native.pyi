@@ -1,6 +1,6 @@
 """The C++ module; see csrc/bindings.cpp. Addresses are those of checked, contiguous arrays."""
 
-MatrixTuple = tuple[int, int, int, int, int]  # data, type, rows, cols, experts
+MatrixTuple = tuple[int, int, int, int, int, int]  # data, type, rows, cols, experts, expert stride
 
 def has_type(type: int) -> bool: ...
 def variants() -> list[str]: ...
@@ -8,7 +8,7 @@ def variant() -> str: ...
 def set_variant(name: str) -> bool: ...
 def num_threads() -> int: ...
 def set_num_threads(count: int) -> None: ...
-def linear(x: int, tokens: int, w: MatrixTuple, int8: bool, y: int) -> None: ...
+def linear(x: int, tokens: int, w: MatrixTuple, levels: int, y: int) -> None: ...
 def expert_ffn(
     x: int,
     tokens: int,
@@ -18,11 +18,13 @@ def expert_ffn(
     down: MatrixTuple,
     ids: int,
     weights: int,
-    int8: bool,
+    levels: int,
     y: int,
 ) -> None: ...
 def embedding(ids: int, tokens: int, table: MatrixTuple, out: int) -> None: ...
-def rms_norm(x: int, weight: int, eps: float, rows: int, dim: int, out: int) -> None: ...
+def rms_norm(
+    x: int, weight: int, eps: float, rows: int, dim: int, groups: int, out: int
+) -> None: ...
 def rope(
     x: int,
     positions: int,
@@ -49,7 +51,67 @@ def attention(
     page_table: int,
     sequence: int,
     positions: int,
+    blocks: int,
     sizes: list[int],
     scale: float,
 ) -> None: ...
+def pool_index_keys(
+    raw: int,
+    weight: int,
+    eps: float,
+    inv_freq: int,
+    pool: int,
+    half: bool,
+    partial: int,
+    page_table: int,
+    sequence: int,
+    positions: int,
+    offsets: int,
+    slots: int,
+    sizes: list[int],
+) -> None: ...
+def select_blocks(
+    q: int,
+    pool: int,
+    half: bool,
+    page_table: int,
+    sequence: int,
+    positions: int,
+    sizes: list[int],
+    blocks: int,
+) -> None: ...
+def scaled_silu(x: int, scale: float, count: int, out: int) -> None: ...
+def sigmoid_gate(x: int, gate: int, count: int) -> None: ...
+def gated_mean(
+    x: int, gates: int, tokens: int, streams: int, dim: int, out: int
+) -> None: ...
+def gated_add(
+    acc: int,
+    y: int,
+    logits: int,
+    tokens: int,
+    streams: int,
+    dim: int,
+    scale: float,
+    gain: float,
+) -> None: ...
+def ngram_gates(keys: int, queries: int, rows: int, dim: int, out: int) -> None: ...
+def causal_conv(
+    x: int, kernel: int, state: int, out: int, offsets: int, slots: int, sizes: list[int]
+) -> None: ...
+def delta_rule(
+    qkv: int,
+    beta: int,
+    alpha: int,
+    decay: int,
+    dt_bias: int,
+    state: int,
+    out: int,
+    offsets: int,
+    slots: int,
+    sizes: list[int],
+) -> None: ...
+def read_rows(
+    fd: int, offsets: int, count: int, row_bytes: int, out: int
+) -> tuple[int, int]: ...  # row that failed or -1, errno or -1 for the end of the file
 def dequantize(w: MatrixTuple, out: int) -> None: ...

@@ -69,7 +69,7 @@ REFUSED: dict[str, tuple[str, Callable[[], object]]] = {
     "norm width": ("x: shape", lambda: ops.rms_norm(torch.zeros(2, 7), torch.zeros(8), 1e-6)),
     "norm scalar": ("x: shape", lambda: ops.rms_norm(torch.tensor(1.0), torch.zeros(1), 1e-6)),
     "norm empty": ("x: shape", lambda: ops.rms_norm(torch.zeros(2, 0), torch.zeros(0), 1e-6)),
-    "norm weight": ("weight: shape", lambda: ops.rms_norm(POOL, torch.zeros(8, 1), 1e-6)),
+    "norm weight": ("weight: shape", lambda: ops.rms_norm(POOL, torch.zeros(4, 2, 8), 1e-6)),
     "rope axes": ("x: shape", lambda: rope(torch.zeros(2, 8), torch.zeros(2, dtype=INT), 4)),
     "rope positions": (
         "positions: shape",

@@ -17,7 +17,7 @@ from engine.kernels.ops import Activations, QuantMatrix
 from helpers.weights import KERNEL_TYPES, activations, random_matrix
 
 HIDDEN, FF, EXPERTS = 256, 256, 6
-BOUNDS = {Activations.F32: 2e-5, Activations.INT8: 1e-2}
+BOUNDS = {Activations.F32: 2e-5, Activations.INT8: 1e-2, Activations.INT16: 1e-3}
 each_mode = pytest.mark.parametrize("mode", Activations, ids=lambda mode: mode.value)
 
 

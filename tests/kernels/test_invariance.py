@@ -65,6 +65,29 @@ def test_attention_is_invariant(dtype: torch.dtype, variant: str) -> None:
     assert_invariant(compute)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["f32", "f16"])
+def test_selection_and_attention_to_it_are_invariant(dtype: torch.dtype, variant: str) -> None:
+    generator = torch.Generator().manual_seed(1)
+    pool = torch.randn(3 * 90, 4, 16, generator=generator).to(dtype)  # 360 blocks per sequence
+    keys = torch.randn(3 * 90, 16, 1, 16, generator=generator).to(dtype)
+    table = torch.randperm(3 * 90, generator=generator).view(3, 90).int()
+    sequence = torch.randint(0, 3, (TOKENS,), generator=generator).sort().values.int()
+    positions = torch.randint(0, 1440, (TOKENS,), generator=generator).int()
+    q = torch.randn(TOKENS, 3, 16, generator=generator)
+
+    def select(rows: Rows) -> torch.Tensor:
+        places = PagedTokens(page_table=table, sequence=sequence[rows], positions=positions[rows])
+        return ops.select_blocks(q[rows], pool, places, ratio=4, best=150)
+
+    def attend(rows: Rows) -> torch.Tensor:
+        places = PagedTokens(page_table=table, sequence=sequence[rows], positions=positions[rows])
+        selection = ops.Selection(blocks=select(rows), ratio=4)
+        return ops.attention(q[rows], keys, keys, places, scale=0.2, selection=selection)
+
+    assert_invariant(select)
+    assert_invariant(attend)
+
+
 def test_small_ops_are_invariant(variant: str) -> None:
     x, other = activations(TOKENS, 48), activations(TOKENS, 48, seed=2)
     weight = activations(1, 48, seed=3)[0]

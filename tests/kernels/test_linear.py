@@ -30,15 +30,12 @@ SHAPES = [
     )
     if cols < 1000
 ]
+each_rounding = pytest.mark.parametrize(
+    "mode", [Activations.INT8, Activations.INT16], ids=lambda mode: mode.value
+)
 each_shape = pytest.mark.parametrize(
     ("type", "cols"), SHAPES, ids=[f"{type.name}-{cols}" for type, cols in SHAPES]
 )
-
-
-def first_rows(w: QuantMatrix, rows: int) -> QuantMatrix:
-    """The matrix of the first rows of w."""
-    size = w.num_bytes // w.rows * rows
-    return QuantMatrix(data=w.data[:size], type=w.type, rows=rows, cols=w.cols)
 
 
 def magnitude(x: torch.Tensor, w: QuantMatrix) -> NDArray[np.float64]:
@@ -59,40 +56,47 @@ def test_linear_equals_the_reference_for_every_size(
     bound = torch.from_numpy(ROUNDING * magnitude(x, w))
     for tokens in TOKENS:
         for rows in ROWS:
-            actual = ops.linear(x[:tokens], first_rows(w, rows))
+            actual = ops.linear(x[:tokens], w.row_range(0, rows))
             error = (actual - expected[:tokens, :rows]).abs()
             assert actual.shape == (tokens, rows)
             assert bool((error <= bound[:tokens, :rows]).all()), (tokens, rows, error.max())
 
 
 @each_shape
+@each_rounding
 def test_linear_rounds_activations_as_the_reference_does(
-    type: GGMLType, cols: int, variant: str
+    mode: Activations, type: GGMLType, cols: int, variant: str
 ) -> None:
     w, x = random_matrix(type, max(ROWS), cols), activations(max(TOKENS), cols)
-    expected = reference.linear(x, w, Activations.INT8)
+    expected = reference.linear(x, w, mode)
     bound = torch.from_numpy(ROUNDING * magnitude(x, w))
     for tokens in TOKENS:
         for rows in ROWS:
-            actual = ops.linear(x[:tokens], first_rows(w, rows), Activations.INT8)
+            actual = ops.linear(x[:tokens], w.row_range(0, rows), mode)
             error = (actual - expected[:tokens, :rows]).abs()
             assert bool((error <= bound[:tokens, :rows]).all()), (tokens, rows, error.max())
 
 
 @pytest.mark.parametrize("type", QUANTISED, ids=lambda type: type.name)
-def test_int8_activations_keep_their_bound(type: GGMLType, variant: str) -> None:
+@each_rounding
+def test_rounded_activations_keep_their_bound(
+    mode: Activations, type: GGMLType, variant: str
+) -> None:
     w, x = random_matrix(type, 33, 3 * 256), activations(17, 3 * 256)
-    steps = np.abs(x.numpy().reshape(17, -1, 32)).max(-1).repeat(32, axis=1) / 254
+    steps = np.abs(x.numpy().reshape(17, -1, 32)).max(-1).repeat(32, axis=1) / (2 * mode.levels)
     bound = steps @ np.abs(expanded(w)[0]).T + ROUNDING * magnitude(x, w)
-    error = (ops.linear(x, w, Activations.INT8) - reference.linear(x, w)).abs().numpy()
+    error = (ops.linear(x, w, mode) - reference.linear(x, w)).abs().numpy()
     assert np.all(error <= bound)
     assert np.any(error > 0)
 
 
 @pytest.mark.parametrize("type", [GGMLType.F32, GGMLType.F16, GGMLType.BF16])
-def test_float_weights_stay_float_in_int8_mode(type: GGMLType, variant: str) -> None:
+@each_rounding
+def test_float_weights_see_float_activations(
+    mode: Activations, type: GGMLType, variant: str
+) -> None:
     w, x = random_matrix(type, 5, 64), activations(3, 64)
-    assert torch.equal(ops.linear(x, w, Activations.INT8), ops.linear(x, w))
+    assert torch.equal(ops.linear(x, w, mode), ops.linear(x, w))
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
@@ -110,9 +114,12 @@ def test_values_that_are_not_finite_poison_their_token_alone(
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-45, 1e-38, 1e-30, 1e30])
-def test_activations_of_any_size_can_be_rounded(size: float, variant: str) -> None:
+@each_rounding
+def test_activations_of_any_size_can_be_rounded(
+    mode: Activations, size: float, variant: str
+) -> None:
     w, x = random_matrix(GGMLType.Q8_0, 33, 64), activations(3, 64) * size
-    actual, expected = ops.linear(x, w, Activations.INT8), reference.linear(x, w, Activations.INT8)
+    actual, expected = ops.linear(x, w, mode), reference.linear(x, w, mode)
     assert torch.allclose(actual, expected, rtol=1e-4, atol=max(1e-35, 1e-4 * size))
 
 

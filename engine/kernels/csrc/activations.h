@@ -1,4 +1,4 @@
-// The activations of a step in the form a matrix wants them: float rows, or int8 with scales.
+// The activations of a step in the form a matrix wants them: float rows, or whole numbers with scales.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +12,11 @@ namespace lamina {
 
 class Activations {
 public:
-    // x (tokens, cols). With `quantised`, cols is a multiple of 32 and x is not kept.
-    Activations(const Variant& v, const float* x, int64_t tokens, int64_t cols, bool quantised)
-        : variant_(v), quantised_(quantised) {
-        if (quantised) {
-            quantize_all(x, tokens, cols);
+    // x (tokens, cols). With `levels`, cols is a multiple of 32 and x is not kept.
+    Activations(const Variant& v, const float* x, int64_t tokens, int64_t cols, int levels)
+        : variant_(v), quantised_(levels != 0) {
+        if (quantised_) {
+            quantize_all(x, tokens, cols, static_cast<float>(levels));
         } else {
             point_at_rows(x, tokens, cols);
         }
@@ -40,7 +40,7 @@ private:
         return out;
     }
 
-    void quantize_all(const float* x, int64_t tokens, int64_t cols) {
+    void quantize_all(const float* x, int64_t tokens, int64_t cols, float levels) {
         const size_t n = static_cast<size_t>(cols), count = static_cast<size_t>(tokens);
         q_.resize(count * n);
         d_.resize(count * n / 32);
@@ -51,7 +51,7 @@ private:
         }
         parallel_for((tokens + 7) / 8, [&](int64_t task) {
             for (size_t t = static_cast<size_t>(task) * 8; t < count && t < static_cast<size_t>(task + 1) * 8; ++t) {
-                variant_.quantize(x + t * n, cols, &q_[t * n], &d_[t * n / 32], &s_[t * n / 16]);
+                variant_.quantize(x + t * n, cols, levels, &q_[t * n], &d_[t * n / 32], &s_[t * n / 16]);
             }
         });
     }

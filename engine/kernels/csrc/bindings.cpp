@@ -7,16 +7,21 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <cmath>
 #include <vector>
 
+#include "index.h"
 #include "kernels.h"
+#include "rotation.h"
+#include "recurrent.h"
+#include "row_reader.h"
+#include "streams.h"
 #include "thread_pool.h"
 
 namespace nb = nanobind;
 using namespace lamina;
 using Address = uintptr_t;
-using MatrixTuple = std::tuple<Address, int, int64_t, int64_t, int64_t>;  // data, type, rows, cols, experts
+// data, type, rows, cols, experts, bytes from one expert to the next
+using MatrixTuple = std::tuple<Address, int, int64_t, int64_t, int64_t, size_t>;
 
 namespace {
 
@@ -26,8 +31,8 @@ T* at(Address a) {
 }
 
 Matrix matrix(const MatrixTuple& m) {
-    const auto [data, type, rows, cols, experts] = m;
-    return {at<const uint8_t>(data), type, rows, cols, experts};
+    const auto [data, type, rows, cols, experts, expert_stride] = m;
+    return {at<const uint8_t>(data), type, rows, cols, experts, expert_stride};
 }
 
 void embed(Address ids, int64_t tokens, const MatrixTuple& table, Address out) {
@@ -39,37 +44,23 @@ void embed(Address ids, int64_t tokens, const MatrixTuple& table, Address out) {
     });
 }
 
-void norm(Address x, Address weight, float eps, int64_t rows, int64_t dim, Address out) {
+// Row r is normalised with weight row r % groups.
+void norm(Address x, Address weight, float eps, int64_t rows, int64_t dim, int64_t groups, Address out) {
     parallel_for((rows + 15) / 16, [&](int64_t task) {
         for (int64_t r = task * 16; r < rows && r < (task + 1) * 16; ++r) {
-            variant().rms_norm(at<const float>(x) + r * dim, at<const float>(weight), eps, dim,
+            variant().rms_norm(at<const float>(x) + r * dim, at<const float>(weight) + r % groups * dim, eps, dim,
                                at<float>(out) + r * dim);
         }
     });
 }
 
-// Rotates the first 2 * half dimensions of every head in place. Angles are computed in double: at
-// position 262,143 a float32 product is off by more than 1e-2.
+// Rotates the first 2 * half dimensions of every head in place.
 void rope(Address x, Address positions, Address inv_freq, int64_t tokens, int64_t heads,
           int64_t head_dim, int64_t half, bool neox) {
     parallel_for(tokens, [&](int64_t t) {
-        std::vector<float> cosine(static_cast<size_t>(half)), sine(cosine.size());
-        for (int64_t i = 0; i < half; ++i) {
-            const double angle = static_cast<double>(at<const int32_t>(positions)[t]) *
-                                 static_cast<double>(at<const double>(inv_freq)[i]);
-            cosine[static_cast<size_t>(i)] = static_cast<float>(std::cos(angle));
-            sine[static_cast<size_t>(i)] = static_cast<float>(std::sin(angle));
-        }
+        const Rotation rotation(at<const int32_t>(positions)[t], at<const double>(inv_freq), half);
         for (int64_t h = 0; h < heads; ++h) {
-            float* v = at<float>(x) + (t * heads + h) * head_dim;
-            for (int64_t i = 0; i < half; ++i) {
-                float& a = neox ? v[i] : v[2 * i];
-                float& b = neox ? v[i + half] : v[2 * i + 1];
-                const float c = cosine[static_cast<size_t>(i)], s = sine[static_cast<size_t>(i)];
-                const float rotated = a * c - b * s;
-                b = a * s + b * c;
-                a = rotated;
-            }
+            rotation.turn(at<float>(x) + (t * heads + h) * head_dim, neox);
         }
     });
 }
@@ -121,18 +112,37 @@ void store_kv(Address source, Address pool, bool half, Address slots, int64_t to
 }
 
 void attend(Address q, Address out, Address k_pool, Address v_pool, bool half, Address page_table,
-            Address sequence, Address positions, const std::vector<int64_t>& sizes, float scale) {
+            Address sequence, Address positions, Address blocks, const std::vector<int64_t>& sizes,
+            float scale) {
     attention({at<const float>(q), at<float>(out), at<const void>(k_pool), at<const void>(v_pool),
                at<const int32_t>(page_table), at<const int32_t>(sequence),
-               at<const int32_t>(positions), sizes[0], sizes[1], sizes[2], sizes[3], sizes[4],
-               sizes[5], scale, half});
+               at<const int32_t>(positions), at<const int32_t>(blocks), sizes[0], sizes[1], sizes[2],
+               sizes[3], sizes[4], sizes[5], sizes[6], sizes[7], scale, half});
+}
+
+void index_keys(Address raw, Address weight, float eps, Address inv_freq, Address pool, bool half,
+                Address partial, Address page_table, Address sequence, Address positions,
+                Address offsets, Address slots, const std::vector<int64_t>& sizes) {
+    pool_index_keys({at<const float>(raw), at<const float>(weight), at<const double>(inv_freq),
+                     at<void>(pool), at<float>(partial), at<const int32_t>(page_table),
+                     at<const int32_t>(sequence), at<const int32_t>(positions),
+                     at<const int32_t>(offsets), at<const int32_t>(slots), sizes[0], sizes[1],
+                     sizes[2], sizes[3], sizes[4], sizes[5], eps, half});
+}
+
+void best_blocks(Address q, Address pool, bool half, Address page_table, Address sequence,
+                 Address positions, const std::vector<int64_t>& sizes, Address blocks) {
+    select_blocks({at<const float>(q), at<const void>(pool), at<const int32_t>(page_table),
+                   at<const int32_t>(sequence), at<const int32_t>(positions), at<int32_t>(blocks),
+                   sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], half});
 }
 
 void dequantize(const MatrixTuple& m, Address out) {
     const Matrix w = matrix(m);
     const size_t stride = row_bytes(w.type, w.cols);
     parallel_for(w.rows * w.experts, [&](int64_t r) {
-        variant().expand(w.type, w.data + static_cast<size_t>(r) * stride, w.cols,
+        const uint8_t* expert = w.data + static_cast<size_t>(r / w.rows) * w.expert_stride;
+        variant().expand(w.type, expert + static_cast<size_t>(r % w.rows) * stride, w.cols,
                          at<float>(out) + r * w.cols);
     });
 }
@@ -157,23 +167,23 @@ NB_MODULE(_native, m) {
     m.def("num_threads", &num_threads);
     m.def("set_num_threads", &set_num_threads, nb::arg("count"), Release());
     m.def("linear",
-          [](Address x, int64_t tokens, const MatrixTuple& w, bool int8, Address y) {
-              linear(at<const float>(x), tokens, matrix(w), int8, at<float>(y));
+          [](Address x, int64_t tokens, const MatrixTuple& w, int levels, Address y) {
+              linear(at<const float>(x), tokens, matrix(w), levels, at<float>(y));
           },
-          nb::arg("x"), nb::arg("tokens"), nb::arg("w"), nb::arg("int8"), nb::arg("y"), Release());
+          nb::arg("x"), nb::arg("tokens"), nb::arg("w"), nb::arg("levels"), nb::arg("y"), Release());
     m.def("expert_ffn",
           [](Address x, int64_t tokens, int64_t k, const MatrixTuple& gate, const MatrixTuple& up,
-             const MatrixTuple& down, Address ids, Address weights, bool int8, Address y) {
+             const MatrixTuple& down, Address ids, Address weights, int levels, Address y) {
               expert_ffn(at<const float>(x), tokens, k, matrix(gate), matrix(up), matrix(down),
-                         at<const int32_t>(ids), at<const float>(weights), int8, at<float>(y));
+                         at<const int32_t>(ids), at<const float>(weights), levels, at<float>(y));
           },
           nb::arg("x"), nb::arg("tokens"), nb::arg("k"), nb::arg("gate"), nb::arg("up"),
-          nb::arg("down"), nb::arg("ids"), nb::arg("weights"), nb::arg("int8"), nb::arg("y"),
+          nb::arg("down"), nb::arg("ids"), nb::arg("weights"), nb::arg("levels"), nb::arg("y"),
           Release());
     m.def("embedding", &embed, nb::arg("ids"), nb::arg("tokens"), nb::arg("table"), nb::arg("out"),
           Release());
     m.def("rms_norm", &norm, nb::arg("x"), nb::arg("weight"), nb::arg("eps"), nb::arg("rows"),
-          nb::arg("dim"), nb::arg("out"), Release());
+          nb::arg("dim"), nb::arg("groups"), nb::arg("out"), Release());
     m.def("rope", &rope, nb::arg("x"), nb::arg("positions"), nb::arg("inv_freq"), nb::arg("tokens"),
           nb::arg("heads"), nb::arg("head_dim"), nb::arg("half"), nb::arg("neox"), Release());
     m.def("swiglu", &swiglu, nb::arg("gate"), nb::arg("up"), nb::arg("rows"), nb::arg("width"),
@@ -184,6 +194,72 @@ NB_MODULE(_native, m) {
           nb::arg("slots"), nb::arg("tokens"), nb::arg("width"), Release());
     m.def("attention", &attend, nb::arg("q"), nb::arg("out"), nb::arg("k_pool"), nb::arg("v_pool"),
           nb::arg("half"), nb::arg("page_table"), nb::arg("sequence"), nb::arg("positions"),
-          nb::arg("sizes"), nb::arg("scale"), Release());
+          nb::arg("blocks"), nb::arg("sizes"), nb::arg("scale"), Release());
+    m.def("pool_index_keys", &index_keys, nb::arg("raw"), nb::arg("weight"), nb::arg("eps"),
+          nb::arg("inv_freq"), nb::arg("pool"), nb::arg("half"), nb::arg("partial"),
+          nb::arg("page_table"), nb::arg("sequence"), nb::arg("positions"), nb::arg("offsets"),
+          nb::arg("slots"), nb::arg("sizes"), Release());
+    m.def("select_blocks", &best_blocks, nb::arg("q"), nb::arg("pool"), nb::arg("half"),
+          nb::arg("page_table"), nb::arg("sequence"), nb::arg("positions"), nb::arg("sizes"),
+          nb::arg("blocks"), Release());
+    m.def("scaled_silu",
+          [](Address x, float scale, int64_t count, Address out) {
+              scaled_silu(at<const float>(x), scale, count, at<float>(out));
+          },
+          nb::arg("x"), nb::arg("scale"), nb::arg("count"), nb::arg("out"), Release());
+    m.def("sigmoid_gate",
+          [](Address x, Address gate, int64_t count) {
+              sigmoid_gate(at<float>(x), at<const float>(gate), count);
+          },
+          nb::arg("x"), nb::arg("gate"), nb::arg("count"), Release());
+    m.def("gated_mean",
+          [](Address x, Address gates, int64_t tokens, int64_t streams, int64_t dim, Address out) {
+              gated_mean(at<const float>(x), at<const float>(gates), tokens, streams, dim, at<float>(out));
+          },
+          nb::arg("x"), nb::arg("gates"), nb::arg("tokens"), nb::arg("streams"), nb::arg("dim"),
+          nb::arg("out"), Release());
+    m.def("gated_add",
+          [](Address acc, Address y, Address logits, int64_t tokens, int64_t streams, int64_t dim,
+             float scale, float gain) {
+              gated_add(at<float>(acc), at<const float>(y), at<const float>(logits), tokens, streams,
+                        dim, scale, gain);
+          },
+          nb::arg("acc"), nb::arg("y"), nb::arg("logits"), nb::arg("tokens"), nb::arg("streams"),
+          nb::arg("dim"), nb::arg("scale"), nb::arg("gain"), Release());
+    m.def("ngram_gates",
+          [](Address keys, Address queries, int64_t rows, int64_t dim, Address out) {
+              ngram_gates(at<const float>(keys), at<const float>(queries), rows, dim, at<float>(out));
+          },
+          nb::arg("keys"), nb::arg("queries"), nb::arg("rows"), nb::arg("dim"), nb::arg("out"),
+          Release());
+    m.def("causal_conv",
+          [](Address x, Address kernel, Address state, Address out, Address offsets, Address slots,
+             const std::vector<int64_t>& sizes) {
+              causal_conv({at<const float>(x), at<const float>(kernel), at<float>(state), at<float>(out),
+                           {at<const int32_t>(offsets), at<const int32_t>(slots), sizes[0]},
+                           sizes[1], sizes[2], sizes[3]});
+          },
+          nb::arg("x"), nb::arg("kernel"), nb::arg("state"), nb::arg("out"), nb::arg("offsets"),
+          nb::arg("slots"), nb::arg("sizes"), Release());
+    m.def("delta_rule",
+          [](Address qkv, Address beta, Address alpha, Address decay, Address dt_bias, Address state,
+             Address out, Address offsets, Address slots, const std::vector<int64_t>& sizes) {
+              delta_rule({at<const float>(qkv), at<const float>(beta), at<const float>(alpha),
+                          at<const float>(decay), at<const float>(dt_bias), at<float>(state),
+                          at<float>(out),
+                          {at<const int32_t>(offsets), at<const int32_t>(slots), sizes[0]},
+                          sizes[1], sizes[2], sizes[3], sizes[4], sizes[5]});
+          },
+          nb::arg("qkv"), nb::arg("beta"), nb::arg("alpha"), nb::arg("decay"), nb::arg("dt_bias"),
+          nb::arg("state"), nb::arg("out"), nb::arg("offsets"), nb::arg("slots"), nb::arg("sizes"),
+          Release());
+    m.def("read_rows",
+          [](int fd, Address offsets, int64_t count, int64_t row_bytes, Address out) {
+              const ReadFailure failure =
+                  read_rows(fd, at<const int64_t>(offsets), count, row_bytes, at<uint8_t>(out));
+              return std::make_tuple(failure.row, failure.number);
+          },
+          nb::arg("fd"), nb::arg("offsets"), nb::arg("count"), nb::arg("row_bytes"), nb::arg("out"),
+          Release());
     m.def("dequantize", &dequantize, nb::arg("w"), nb::arg("out"), Release());
 }

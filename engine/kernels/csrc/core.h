@@ -197,10 +197,10 @@ static void expand(int type, const uint8_t* row, int64_t cols, float* out) {
     }
 }
 
-// Blocks of smaller values become zeros: 127 / most would overflow.
-constexpr float kQuantisedLeast = 1e-36f;
+// Blocks of smaller values become zeros: levels / most would overflow.
+constexpr float kQuantisedLeast = 1e-35f;
 
-static void quantize(const float* x, int64_t cols, int16_t* q, float* d, float* s) {
+static void quantize(const float* x, int64_t cols, float levels, int16_t* q, float* d, float* s) {
     for (int64_t i = 0; i < cols / 32; ++i) {
         const float* v = x + 32 * i;
         float most = 0.0f, poison = 0.0f;  // poison: 0, or NaN when a value is not finite
@@ -213,8 +213,8 @@ static void quantize(const float* x, int64_t cols, int16_t* q, float* d, float* 
             d[i] = s[2 * i] = s[2 * i + 1] = poison;
             continue;
         }
-        d[i] = most / 127.0f;
-        const float inverse = 127.0f / most;
+        d[i] = most / levels;
+        const float inverse = levels / most;
         for (int h = 0; h < 2; ++h) {
             int sum = 0;
             for (int j = 16 * h; j < 16 * h + 16; ++j) {
@@ -251,51 +251,61 @@ static void swiglu(const float* gate, const float* up, int64_t count, float* out
     }
 }
 
-static void softmax(float* x, int64_t count) {
-    float most = x[0];
-    for (int64_t j = 1; j < count; ++j) most = x[j] > most ? x[j] : most;
-    for (int64_t j = 0; j < count; ++j) x[j] = x[j] - most < -87.0f ? 0.0f : exp_near(x[j] - most);
+// exp(x) for x that are at most 0, or not finite; what float32 cannot tell from 0 is 0.
+static inline float exp_below(float x) { return x < -87.0f ? 0.0f : exp_near(x); }
+
+// x becomes exp(x - most), most its maximum; returns the sum, taken in eight lanes.
+static float exponentials(float* x, int64_t count, float* most) {
+    float top = x[0];
+    for (int64_t j = 1; j < count; ++j) top = x[j] > top ? x[j] : top;
+    for (int64_t j = 0; j < count; ++j) x[j] = exp_below(x[j] - top);
     alignas(32) float part[8] = {};
     for (int64_t j = 0; j < count; ++j) part[j % 8] += x[j];
-    const float inverse = 1.0f / lanes(part);
+    *most = top;
+    return lanes(part);
+}
+
+static void softmax(float* x, int64_t count) {
+    float most;
+    const float inverse = 1.0f / exponentials(x, count, &most);
     for (int64_t j = 0; j < count; ++j) x[j] *= inverse;
 }
 
-// One position's key or value as float32; `buffer` is used when the pool holds halves.
-static const float* at_position(const AttentionTask& task, const void* pool, int64_t position,
-                                float* buffer) {
-    const int64_t page = task.pages[position / task.page_tokens];
-    const int64_t slot = page * task.page_tokens + position % task.page_tokens;
-    const int64_t offset = slot * task.position_stride + task.head_offset;
-    if (!task.half) return static_cast<const float*>(pool) + offset;
-    halves_to_floats(static_cast<const uint8_t*>(pool) + 2 * offset, task.head_dim, buffer);
+// Calls emit(h, q[h] . key) for every row of q, four at a time; each sum is that of dot_plain.
+template <typename Emit>
+static inline void dot_heads(const float* q, int64_t heads, const float* key, int64_t dim, Emit emit) {
+    int64_t h = 0;
+    for (; h + 4 <= heads; h += 4) {
+        const float* rows = q + h * dim;
+        Vec sum[4] = {Vec::zero(), Vec::zero(), Vec::zero(), Vec::zero()};
+        for (int64_t j = 0; j < dim; j += 8) {
+            const Vec k = Vec::load(key + j);
+            for (int i = 0; i < 4; ++i) sum[i].add_product(Vec::load(rows + i * dim + j), k);
+        }
+        alignas(32) float out[8];
+        for (int i = 0; i < 4; ++i) {
+            sum[i].store(out);
+            emit(h + i, lanes(out));
+        }
+    }
+    for (; h < heads; ++h) emit(h, dot_plain(q + h * dim, key, dim));
+}
+
+// A row of a pool as float32; `buffer` is used when the pool holds halves.
+static inline const float* pool_row(const void* pool, bool half, int64_t offset, int64_t count,
+                                    float* buffer) {
+    if (!half) return static_cast<const float*>(pool) + offset;
+    halves_to_floats(static_cast<const uint8_t*>(pool) + 2 * offset, count, buffer);
     return buffer;
 }
 
-static void attention(const AttentionTask& task) {
-    alignas(32) float buffer[1024];
-    for (int64_t p = 0; p < task.num_positions; ++p) {
-        const float* key = at_position(task, task.k_pool, p, buffer);
-        for (int64_t g = 0; g < task.group; ++g) {
-            task.scratch[g * task.num_positions + p] =
-                dot_plain(task.q + g * task.head_dim, key, task.head_dim) * task.scale;
-        }
-    }
-    for (int64_t g = 0; g < task.group; ++g) softmax(task.scratch + g * task.num_positions, task.num_positions);
-    std::memset(task.out, 0, static_cast<size_t>(task.group * task.head_dim) * 4);
-    for (int64_t p = 0; p < task.num_positions; ++p) {
-        const float* value = at_position(task, task.v_pool, p, buffer);
-        for (int64_t g = 0; g < task.group; ++g) {
-            const Vec weight = Vec::all(task.scratch[g * task.num_positions + p]);
-            float* out = task.out + g * task.head_dim;
-            for (int64_t j = 0; j < task.head_dim; j += 8) {
-                Vec sum = Vec::load(out + j);
-                sum.add_product(weight, Vec::load(value + j));
-                sum.store(out + j);
-            }
-        }
-    }
-}
+#include "core_attention.h"
+#include "core_index.h"
+#include "core_streams.h"
+#include "core_recurrent.h"
 
-static const Variant kVariant = {LAMINA_NAME, dot_f32, dot_i8,  quantize,  expand,
-                                 rms_norm,    swiglu,  softmax, attention, floats_to_halves};
+static const Variant kVariant = {LAMINA_NAME, dot_f32,     dot_i8,      quantize,
+                                 expand,      rms_norm,    swiglu,      softmax,
+                                 attend_part, merge_parts, score_blocks, floats_to_halves,
+                                 scaled_silu, sigmoid_gate, gated_mean,  add_scaled,
+                                 dot_any,     convolve,    delta_rule};

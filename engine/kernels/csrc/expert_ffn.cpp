@@ -40,8 +40,8 @@ std::vector<Group> group_by_expert(const int32_t* ids, int64_t tokens, int64_t k
 
 Rows expert_rows(const Matrix& w, int32_t expert, int64_t first, int64_t count) {
     const size_t stride = row_bytes(w.type, w.cols);
-    const size_t row = static_cast<size_t>(expert) * static_cast<size_t>(w.rows) + static_cast<size_t>(first);
-    return {w.data + row * stride, stride, w.cols, count, w.type};
+    const uint8_t* rows = w.data + static_cast<size_t>(expert) * w.expert_stride;
+    return {rows + static_cast<size_t>(first) * stride, stride, w.cols, count, w.type};
 }
 
 // Runs f(group, first row, rows) for every group and block of rows. Big groups come first, so that
@@ -70,14 +70,14 @@ std::vector<float*> rows_of(float* buffer, int64_t width, const std::vector<int3
 }  // namespace
 
 void expert_ffn(const float* x, int64_t tokens, int64_t k, const Matrix& gate, const Matrix& up,
-                const Matrix& down, const int32_t* ids, const float* weights, bool int8, float* y) {
+                const Matrix& down, const int32_t* ids, const float* weights, int levels, float* y) {
     const Variant& v = variant();
     const int64_t ff = gate.rows, hidden = down.rows, pairs = tokens * k;
     const std::vector<Group> groups = group_by_expert(ids, tokens, k, gate.experts);
     std::vector<float> inner(static_cast<size_t>(pairs * ff)), upper(inner.size());
-    const Activations input(v, x, tokens, gate.cols, int8 && !is_float(gate.type));
-    const bool same = is_float(gate.type) == is_float(up.type) || !int8;
-    const Activations other(v, x, same ? 0 : tokens, up.cols, int8 && !is_float(up.type));
+    const Activations input(v, x, tokens, gate.cols, is_float(gate.type) ? 0 : levels);
+    const bool same = is_float(gate.type) == is_float(up.type) || levels == 0;
+    const Activations other(v, x, same ? 0 : tokens, up.cols, is_float(up.type) ? 0 : levels);
     over_rows(groups, ff, [&](const Group& g, int64_t first, int64_t count) {
         const int64_t n = static_cast<int64_t>(g.pairs.size());
         const std::vector<float*> a = rows_of(inner.data(), ff, g.pairs, first);
@@ -86,7 +86,7 @@ void expert_ffn(const float* x, int64_t tokens, int64_t k, const Matrix& gate, c
         (same ? input : other).dot(expert_rows(up, g.expert, first, count), g.tokens.data(), n, b.data());
         for (size_t i = 0; i < a.size(); ++i) v.swiglu(a[i], b[i], count, a[i]);
     });
-    const Activations middle(v, inner.data(), pairs, ff, int8 && !is_float(down.type));
+    const Activations middle(v, inner.data(), pairs, ff, is_float(down.type) ? 0 : levels);
     std::vector<float> partial(static_cast<size_t>(pairs * hidden));
     over_rows(groups, hidden, [&](const Group& g, int64_t first, int64_t count) {
         const std::vector<float*> out = rows_of(partial.data(), hidden, g.pairs, first);

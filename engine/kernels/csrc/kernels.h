@@ -31,6 +31,10 @@ struct Rows {
     int type;
 };
 
+// Steps of a rounded activation to either side: sums of 32 products with weights of up to 128 stay
+// whole numbers that a float holds exactly.
+constexpr int kLevelsMax = 2047;
+
 // One token's activations, quantised per 32 values: x ~ d * q. `s` holds d * sum(q) per 16 values,
 // which the formats with a minimum need.
 struct QuantToken {
@@ -39,22 +43,70 @@ struct QuantToken {
     const float* s;
 };
 
-// One query token of paged attention for one KV head and its group of query heads.
-struct AttentionTask {
+// Largest head that attention and the index take; ops/checks.py refuses larger ones.
+constexpr int64_t kHeadDimMax = 1024;
+
+// Some positions of one query token, for one KV head and its group of query heads. What comes out
+// is relative to the part's own largest score: out = sum of exp(score - most) * value.
+struct AttentionPart {
     const float* q;           // (group, head_dim)
-    float* out;               // (group, head_dim)
     const void* k_pool;       // (pages, page_tokens, kv_heads, head_dim)
     const void* v_pool;
-    const int32_t* pages;     // page table of the token's sequence
-    int64_t num_positions;    // attends to positions 0 .. num_positions - 1
-    int64_t page_tokens;
-    int64_t position_stride;  // elements from one position to the next: kv_heads * head_dim
-    int64_t head_offset;      // elements: kv_head * head_dim
+    const int64_t* offsets;   // (count,) elements from the start of a pool to a position's head
+    int64_t count;            // positions, at least one
     int64_t head_dim;
     int64_t group;
     float scale;
     bool half;                // pools hold F16 instead of F32
-    float* scratch;           // (group, num_positions)
+    float* scores;            // (group, count), scratch
+    float* out;               // (group, head_dim)
+    float* most;              // (group,)
+    float* sum;               // (group,) sum of exp(score - most)
+};
+
+// The parts of one query head, `stride` floats from one to the next.
+struct PartSums {
+    const float* out;
+    const float* most;
+    const float* sum;
+    int64_t count;
+    int64_t stride;
+};
+
+// Query tokens of one sequence against some of its block keys.
+struct ScoreTask {
+    const float* q;           // (tokens, heads, dim)
+    const void* pool;
+    const int64_t* offsets;   // (count,) elements from the start of the pool to a key
+    int64_t tokens;
+    int64_t count;
+    int64_t heads;
+    int64_t dim;
+    int64_t stride;           // floats from one token's scores to the next one's
+    bool half;                // the pool holds F16 instead of F32
+    float* scores;            // (tokens, count) of a wider array
+};
+
+// Columns of a head's state that one task takes along the tokens of a span.
+constexpr int64_t kDeltaColumns = 32;
+
+// The gated delta rule over some columns of one head's state; strides are in floats, per token.
+struct DeltaTask {
+    const float* q;           // (tokens, key_dim) unit vectors, q divided by sqrt(key_dim)
+    const float* k;
+    const float* v;           // (tokens, columns)
+    const float* decay;       // (tokens,) factors of the state
+    const float* beta;        // (tokens,)
+    float* state;             // (key_dim, columns)
+    float* out;               // (tokens, columns)
+    int64_t tokens;
+    int64_t key_dim;          // at most 1024
+    int64_t columns;          // a multiple of 8, at most kDeltaColumns
+    int64_t key_stride;
+    int64_t value_stride;
+    int64_t gate_stride;
+    int64_t state_stride;     // from one row of the state to the next
+    int64_t out_stride;
 };
 
 struct Variant {
@@ -66,14 +118,28 @@ struct Variant {
     void (*dot_i8)(const Rows& rows, const QuantToken* x, int64_t tokens, float* const* y);
     // Quantise one token: q (cols), d (cols / 32), s (cols / 16). cols is a multiple of 32. A block
     // with a value that is not finite gets d = s = NaN.
-    void (*quantize)(const float* x, int64_t cols, int16_t* q, float* d, float* s);
+    void (*quantize)(const float* x, int64_t cols, float levels, int16_t* q, float* d, float* s);
     // Expand one row to float32, exactly as the format defines.
     void (*expand)(int type, const uint8_t* row, int64_t cols, float* out);
     void (*rms_norm)(const float* x, const float* weight, float eps, int64_t dim, float* out);
     void (*swiglu)(const float* gate, const float* up, int64_t count, float* out);
     void (*softmax)(float* x, int64_t count);
-    void (*attention)(const AttentionTask& task);
+    void (*attend_part)(const AttentionPart& part);
+    // The softmax over all parts of a query head: out (head_dim,).
+    void (*merge_parts)(const PartSums& parts, int64_t head_dim, float* out);
+    void (*score_blocks)(const ScoreTask& task);
     void (*to_half)(const float* x, int64_t count, uint16_t* out);
+    void (*scaled_silu)(const float* x, float scale, int64_t count, float* out);
+    void (*sigmoid_gate)(float* x, const float* gate, int64_t count);
+    // out = mean over streams of sigmoid(gates) * x; streams are `stride` floats apart.
+    void (*gated_mean)(const float* x, const float* gates, int64_t streams, int64_t stride,
+                       int64_t count, float* out);
+    void (*add_scaled)(float weight, const float* y, int64_t count, float* acc);
+    float (*dot)(const float* a, const float* b, int64_t count);
+    // out = silu(sum over taps of kernel[i] * rows[i]); kernel rows are `stride` floats apart.
+    void (*convolve)(const float* const* rows, const float* kernel, int64_t taps, int64_t stride,
+                     int64_t count, float* out);
+    void (*delta_rule)(const DeltaTask& task);
 };
 
 bool has_type(int type);            // whether the kernels compute with a ggml type
@@ -84,16 +150,18 @@ const Variant& variant();           // the one in use
 const Variant* const* variants(int* count);
 bool set_variant(const char* name);
 
-// Whole operations over the thread pool; see engine/kernels/ops for shapes.
+// Whole operations over the thread pool; see engine/kernels/ops for shapes. `levels`: activations
+// are rounded to whole numbers of at most so much, 127 or kLevelsMax; 0: they stay float.
 struct Matrix {
     const uint8_t* data;
     int type;
     int64_t rows, cols, experts;
+    size_t expert_stride;  // bytes from one expert to the next
 };
 
-void linear(const float* x, int64_t tokens, const Matrix& w, bool int8, float* y);
+void linear(const float* x, int64_t tokens, const Matrix& w, int levels, float* y);
 void expert_ffn(const float* x, int64_t tokens, int64_t k, const Matrix& gate, const Matrix& up,
-                const Matrix& down, const int32_t* ids, const float* weights, bool int8, float* y);
+                const Matrix& down, const int32_t* ids, const float* weights, int levels, float* y);
 
 struct AttentionBatch {
     const float* q;               // (tokens, heads, head_dim)
@@ -103,7 +171,9 @@ struct AttentionBatch {
     const int32_t* page_table;    // (sequences, pages_max)
     const int32_t* sequence;      // (tokens,)
     const int32_t* positions;     // (tokens,)
+    const int32_t* blocks;        // (tokens, best) ascending, -1 behind them; null: all positions
     int64_t tokens, heads, kv_heads, head_dim, page_tokens, pages_max;
+    int64_t best, ratio;          // blocks per token, positions per block
     float scale;
     bool half;
 };

@@ -7,9 +7,9 @@ namespace lamina {
 // Rows of one task. Small enough to spread 2,048 rows over 64 threads, a multiple of the row group.
 constexpr int64_t kTaskRows = 32;
 
-void linear(const float* x, int64_t tokens, const Matrix& w, bool int8, float* y) {
+void linear(const float* x, int64_t tokens, const Matrix& w, int levels, float* y) {
     const Variant& v = variant();
-    const Activations input(v, x, tokens, w.cols, int8 && !is_float(w.type));
+    const Activations input(v, x, tokens, w.cols, is_float(w.type) ? 0 : levels);
     std::vector<float*> out(static_cast<size_t>(tokens));
     for (int64_t t = 0; t < tokens; ++t) out[static_cast<size_t>(t)] = y + t * w.rows;
     const size_t stride = row_bytes(w.type, w.cols);

@@ -5,9 +5,11 @@ names the argument) and hands addresses to C++; `engine.kernels.reference` holds
 of each. All tensors are contiguous CPU float32 unless said otherwise.
 
 **Invariance.** The result for one token has the same bits whatever else is in the call and for any
-number of threads: sums have a fixed order, work is split over rows, experts and heads only.
+number of threads: sums have a fixed order; work is split over rows, experts and heads, and over
+parts of a token's positions whose ends depend on the token alone.
 """
 
+from engine.kernels.ops.index import pool_index_keys, select_blocks
 from engine.kernels.ops.matrix import (
     Activations,
     QuantMatrix,
@@ -16,7 +18,11 @@ from engine.kernels.ops.matrix import (
     expert_ffn,
     linear,
 )
-from engine.kernels.ops.paged import PagedTokens, attention, store_kv
+from engine.kernels.ops.paged import PagedTokens, Selection, attention, store_kv
+from engine.kernels.ops.recurrent import (
+    causal_conv,
+    delta_rule,
+)
 from engine.kernels.ops.rows import RopeStyle, rms_norm, rope, router_topk, swiglu
 from engine.kernels.ops.settings import (
     num_threads,
@@ -25,23 +31,42 @@ from engine.kernels.ops.settings import (
     variant,
     variants,
 )
+from engine.kernels.ops.spans import Spans
+from engine.kernels.ops.streams import (
+    gated_add,
+    gated_mean,
+    ngram_gates,
+    scaled_silu,
+    sigmoid_gate,
+)
 
 __all__ = [
     "Activations",
     "PagedTokens",
     "QuantMatrix",
     "RopeStyle",
+    "Selection",
+    "Spans",
     "attention",
+    "causal_conv",
+    "delta_rule",
     "dequantize",
     "embedding",
     "expert_ffn",
+    "gated_add",
+    "gated_mean",
     "linear",
+    "ngram_gates",
     "num_threads",
+    "pool_index_keys",
     "rms_norm",
     "rope",
     "router_topk",
+    "scaled_silu",
+    "select_blocks",
     "set_num_threads",
     "set_variant",
+    "sigmoid_gate",
     "store_kv",
     "swiglu",
     "variant",

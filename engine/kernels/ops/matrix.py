@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
@@ -17,17 +17,25 @@ from engine.kernels.ops.checks import shaped
 
 
 class Activations(Enum):
-    """How activations meet quantised weights."""
+    """How activations meet quantised weights; float weights always meet float activations."""
 
     F32 = "f32"  # weights expanded block by block; the reference
-    INT8 = "int8"  # activations rounded to int8 per 32 values
+    INT8 = "int8"  # rounded to int8 per 32 values
+    INT16 = "int16"  # rounded to 12 bits per 32 values, a sixteenth of the error of int8
+
+    @property
+    def levels(self) -> int:
+        """Steps to either side of zero that a rounded activation can take; 0: not rounded."""
+        return {"f32": 0, "int8": 127, "int16": 2047}[self.value]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuantMatrix:
     """A weight matrix, or a stack of one per expert, as it lies in the file.
 
-    data  (num_experts * rows * row_bytes,) uint8, a view of the mapping; kept alive, never copied
+    data           uint8, a view of the mapping from the first row of the first expert to the last
+                   row of the last one; kept alive, never copied
+    expert_stride  bytes from one expert's first row to the next one's; 0: they touch
     """
 
     data: NDArray[np.uint8]
@@ -35,7 +43,8 @@ class QuantMatrix:
     rows: int  # outputs
     cols: int  # inputs
     num_experts: int = 1
-    native: tuple[int, int, int, int, int] = field(init=False, repr=False, compare=False)
+    expert_stride: int = 0
+    native: tuple[int, int, int, int, int, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not _native.has_type(int(self.type)):
@@ -45,28 +54,50 @@ class QuantMatrix:
                 f"{self.num_experts} matrices of {self.rows} rows, {self.cols} columns"
             )
         try:
-            expected = self.num_experts * self.rows * row_bytes(self.type, self.cols)
+            expert_bytes = self.rows * row_bytes(self.type, self.cols)
         except ValueError as error:
             raise ShapeError(f"cols: {error}") from None
+        stride = self.expert_stride or expert_bytes
+        if stride < expert_bytes:
+            raise ShapeError(f"expert_stride: {stride} bytes, an expert has {expert_bytes}")
         if self.data.dtype != np.uint8 or self.data.ndim != 1 or not self.data.flags.c_contiguous:
             raise ShapeError("weight data must be one contiguous row of bytes")
+        expected = (self.num_experts - 1) * stride + expert_bytes
         if self.data.size != expected:
             raise ShapeError(f"weight data has {self.data.size} bytes, {expected} expected")
         address = self.data.__array_interface__["data"][0]
-        sizes = (address, int(self.type), self.rows, self.cols, self.num_experts)
+        sizes = (address, int(self.type), self.rows, self.cols, self.num_experts, stride)
         object.__setattr__(self, "native", sizes)
 
     @property
+    def expert_bytes(self) -> int:
+        """Bytes of the rows of one expert."""
+        return self.rows * row_bytes(self.type, self.cols)
+
+    @property
     def num_bytes(self) -> int:
-        return int(self.data.size)
+        """Bytes of the rows of all experts, without what lies between them."""
+        return self.num_experts * self.expert_bytes
+
+    def row_range(self, first: int, count: int) -> QuantMatrix:
+        """Rows first .. first + count - 1 of every expert, a view of the same bytes.
+
+        Raises ShapeError for rows that are not there.
+        """
+        if first < 0 or count < 1 or first + count > self.rows:
+            raise ShapeError(f"row_range: {count} rows from {first} on, of {self.rows}")
+        stride = self.expert_stride or self.expert_bytes
+        start = first * row_bytes(self.type, self.cols)
+        size = (self.num_experts - 1) * stride + count * row_bytes(self.type, self.cols)
+        data = self.data[start : start + size]
+        return replace(self, data=data, rows=count, expert_stride=stride)
 
 
 def linear(x: Tensor, w: QuantMatrix, activations: Activations = Activations.F32) -> Tensor:
-    """x (tokens, cols) -> (tokens, rows), x @ w.T. Float weights stay float in int8 mode."""
+    """x (tokens, cols) -> (tokens, rows), x @ w.T. Float weights see float activations."""
     tokens, _ = shaped("x", x, (None, w.cols))
     out = torch.empty(tokens, w.rows)
-    int8 = activations is Activations.INT8
-    _native.linear(x.data_ptr(), tokens, w.native, int8, out.data_ptr())
+    _native.linear(x.data_ptr(), tokens, w.native, activations.levels, out.data_ptr())
     return out
 
 
@@ -110,7 +141,7 @@ def expert_ffn(
     out = torch.empty(tokens, hidden)
     _native.expert_ffn(
         *(x.data_ptr(), tokens, k, gate.native, up.native, down.native),
-        *(ids.data_ptr(), weights.data_ptr(), activations is Activations.INT8, out.data_ptr()),
+        *(ids.data_ptr(), weights.data_ptr(), activations.levels, out.data_ptr()),
     )
     return out
 

@@ -20,13 +20,23 @@ class RopeStyle(Enum):
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """x (..., dim), weight (dim,) -> x / sqrt(mean(x²) + eps) * weight, over the last axis."""
-    (dim,) = shaped("weight", weight, (None,))
-    if not dim or not x.dim() or x.shape[-1] != dim:
-        raise ShapeError(f"x: shape {tuple(x.shape)}, weight has {dim}")
+    """x / sqrt(mean(x²) + eps) * weight, over the last axis.
+
+    x       (..., dim), or (..., groups, dim)
+    weight  (dim,), or (groups, dim): each group has a weight of its own
+    """
+    checked("weight", weight, torch.float32)
+    shape = tuple(weight.shape)
+    if len(shape) not in (1, 2):
+        raise ShapeError(f"weight: shape {shape}, (dim,) or (groups, dim) expected")
+    if not weight.numel() or tuple(x.shape[-len(shape) :]) != shape:
+        raise ShapeError(f"x: shape {tuple(x.shape)}, weight has {shape}")
     checked("x", x, torch.float32)
-    out = torch.empty_like(x)
-    _native.rms_norm(x.data_ptr(), weight.data_ptr(), eps, x.numel() // dim, dim, out.data_ptr())
+    out, dim = torch.empty_like(x), shape[-1]
+    _native.rms_norm(
+        *(x.data_ptr(), weight.data_ptr(), eps, x.numel() // dim, dim),
+        *(weight.numel() // dim, out.data_ptr()),
+    )
     return out
 
 

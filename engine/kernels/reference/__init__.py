@@ -18,17 +18,38 @@ from engine.kernels.reference.dense import (
     store_kv,
     swiglu,
 )
+from engine.kernels.reference.index import pool_index_keys, select_blocks
+from engine.kernels.reference.recurrent import (
+    causal_conv,
+    delta_rule,
+)
+from engine.kernels.reference.streams import (
+    gated_add,
+    gated_mean,
+    ngram_gates,
+    scaled_silu,
+    sigmoid_gate,
+)
 
 __all__ = [
     "attention",
+    "causal_conv",
+    "delta_rule",
     "dequantize",
     "embedding",
     "expert_ffn",
+    "gated_add",
+    "gated_mean",
     "linear",
+    "ngram_gates",
+    "pool_index_keys",
     "rms_norm",
     "rope",
     "round_activations",
     "router_topk",
+    "scaled_silu",
+    "select_blocks",
+    "sigmoid_gate",
     "store_kv",
     "swiglu",
 ]

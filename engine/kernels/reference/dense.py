@@ -9,15 +9,17 @@ from torch import Tensor
 
 from engine.gguf.quants import dequantize as expand_blocks
 from engine.gguf.types import LAYOUTS, row_bytes
-from engine.kernels.ops import Activations, PagedTokens, QuantMatrix, RopeStyle
+from engine.kernels.ops import Activations, PagedTokens, QuantMatrix, RopeStyle, Selection
 
 Doubles = NDArray[np.float64]
 
 
 def dequantize(w: QuantMatrix) -> Tensor:
     """(num_experts * rows, cols) float32."""
-    raw = w.data.reshape(w.num_experts * w.rows, row_bytes(w.type, w.cols))
-    return torch.from_numpy(np.array(expand_blocks(raw, w.type)))
+    starts = range(0, w.data.size, w.expert_stride or w.expert_bytes)
+    raw = np.concatenate([w.data[start : start + w.expert_bytes] for start in starts])
+    rows = raw.reshape(w.num_experts * w.rows, row_bytes(w.type, w.cols))
+    return torch.from_numpy(np.array(expand_blocks(rows, w.type)))
 
 
 def linear(x: Tensor, w: QuantMatrix, activations: Activations = Activations.F32) -> Tensor:
@@ -31,7 +33,7 @@ def embedding(ids: Tensor, w: QuantMatrix) -> Tensor:
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """x (..., dim), weight (dim,) -> x / sqrt(mean(x²) + eps) * weight."""
+    """x (..., dim), weight (dim,) or (groups, dim) -> x / sqrt(mean(x²) + eps) * weight."""
     wide = x.double()
     return (wide / (wide.square().mean(-1, keepdim=True) + eps).sqrt() * weight.double()).float()
 
@@ -97,39 +99,50 @@ def store_kv(source: Tensor, pool: Tensor, slots: Tensor) -> None:
 
 
 def attention(
-    q: Tensor, k_pool: Tensor, v_pool: Tensor, tokens: PagedTokens, *, scale: float
+    q: Tensor,
+    k_pool: Tensor,
+    v_pool: Tensor,
+    tokens: PagedTokens,
+    *,
+    scale: float,
+    selection: Selection | None = None,
 ) -> Tensor:
-    """Causal attention of q (tokens, heads, head_dim) to positions 0..its own of its sequence."""
+    """Attention of q (tokens, heads, head_dim) to positions 0..its own, or those selected."""
     group = q.shape[1] // k_pool.shape[2]
     out = torch.empty_like(q)
     for token in range(q.shape[0]):
         pages = tokens.page_table[tokens.sequence[token]].long()
         seen = int(tokens.positions[token]) + 1
-        keys = k_pool[pages].flatten(0, 1)[:seen].double().repeat_interleave(group, dim=1)
-        values = v_pool[pages].flatten(0, 1)[:seen].double().repeat_interleave(group, dim=1)
+        places = torch.arange(seen)
+        if selection is not None:
+            blocks, ratio = selection.blocks[token], selection.ratio
+            tail = places >= seen // ratio * ratio
+            places = places[tail | torch.isin(places // ratio, blocks[blocks >= 0])]
+        keys = k_pool[pages].flatten(0, 1)[places].double().repeat_interleave(group, dim=1)
+        values = v_pool[pages].flatten(0, 1)[places].double().repeat_interleave(group, dim=1)
         scores = torch.einsum("hd,phd->hp", q[token].double(), keys) * scale
         out[token] = torch.einsum("hp,phd->hd", scores.softmax(-1), values)
     return out
 
 
-def round_activations(x: Tensor) -> Tensor:
-    """x (tokens, cols) float32 as int8 activations see it, in float64.
+def round_activations(x: Tensor, levels: int = 127) -> Tensor:
+    """x (tokens, cols) float32 as rounded activations see it, in float64.
 
-    32 values share a scale of max / 127; what has no scale becomes 0, or NaN if it is not finite.
+    32 values share a scale of max / levels; what has no scale becomes 0, or NaN if not finite.
     """
     blocks = x.numpy().reshape(x.shape[0], -1, 32)
     most = np.abs(blocks).max(-1, keepdims=True)
-    usual = np.isfinite(most) & (most >= np.float32(1e-36))
-    steps = np.divide(np.float32(127), most, out=np.zeros_like(most), where=usual)
+    usual = np.isfinite(most) & (most >= np.float32(1e-35))
+    steps = np.divide(np.float32(levels), most, out=np.zeros_like(most), where=usual)
     with np.errstate(invalid="ignore"):  # infinity times 0 is the NaN that is meant
-        rounded = np.rint(blocks * steps).astype(np.float64) * (most / np.float32(127))
+        rounded = np.rint(blocks * steps).astype(np.float64) * (most / np.float32(levels))
     return torch.from_numpy(rounded.reshape(x.shape))
 
 
 def _inputs(x: Tensor, w: QuantMatrix, activations: Activations) -> Doubles:
-    """What the products see of x: rounded to int8 when that is asked for and w is quantised."""
-    int8 = activations is Activations.INT8 and LAYOUTS[w.type].elements > 1
-    return (round_activations(x) if int8 else x.double()).numpy()
+    """What the products see of x: rounded when that is asked for and w is quantised."""
+    rounded = activations.levels and LAYOUTS[w.type].elements > 1
+    return (round_activations(x, activations.levels) if rounded else x.double()).numpy()
 
 
 def _stack(w: QuantMatrix) -> Doubles:

@@ -1,0 +1,124 @@
+"""Gates over streams against the reference, extremes included, and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from engine.errors import ShapeError
+from engine.kernels import ops, reference
+
+SHAPES = [(1, 1, 1), (3, 4, 7), (17, 2, 64), (2, 4, 2560), (0, 4, 8)]
+EXTREMES = torch.tensor([-3e38, -1e30, -1000.0, -88.0, -86.0, 0.0, 86.0, 1000.0, 3e38])
+each_shape = pytest.mark.parametrize("shape", SHAPES)
+
+
+def normal(*shape: int, seed: int = 1) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def close(actual: torch.Tensor, expected: torch.Tensor) -> bool:
+    return torch.allclose(actual, expected, rtol=2e-6, atol=2e-6)
+
+
+@each_shape
+def test_rms_norm_in_groups_equals_the_reference(shape: tuple[int, int, int], variant: str) -> None:
+    x, weight = normal(*shape), normal(*shape[1:], seed=2)
+    assert close(ops.rms_norm(x, weight, 1e-6), reference.rms_norm(x, weight, 1e-6))
+    for group in range(shape[1]):
+        alone = ops.rms_norm(x[:, group].contiguous(), weight[group].contiguous(), 1e-6)
+        assert torch.equal(ops.rms_norm(x, weight, 1e-6)[:, group], alone)
+
+
+@each_shape
+@pytest.mark.parametrize("scale", [0.25, 1.0, -3.0])
+def test_scaled_silu_equals_the_reference(
+    shape: tuple[int, ...], scale: float, variant: str
+) -> None:
+    x = normal(*shape) * 10
+    assert close(ops.scaled_silu(x, scale), reference.scaled_silu(x, scale))
+
+
+def test_gates_open_and_shut_at_any_size(variant: str) -> None:
+    ones, expected = torch.ones_like(EXTREMES), torch.ones_like(EXTREMES)
+    assert torch.allclose(
+        ops.scaled_silu(EXTREMES, 1.0), reference.scaled_silu(EXTREMES, 1.0), rtol=1e-6, atol=1e-35
+    )
+    ops.sigmoid_gate(ones, EXTREMES)
+    reference.sigmoid_gate(expected, EXTREMES)
+    assert torch.allclose(ones, expected, rtol=1e-6, atol=1e-35)
+
+
+@each_shape
+def test_sigmoid_gate_equals_the_reference(shape: tuple[int, ...], variant: str) -> None:
+    x, gate = normal(*shape), normal(*shape, seed=2) * 5
+    expected = x.clone()
+    reference.sigmoid_gate(expected, gate)
+    ops.sigmoid_gate(x, gate)
+    assert close(x, expected)
+
+
+@each_shape
+def test_gated_mean_equals_the_reference(shape: tuple[int, int, int], variant: str) -> None:
+    tokens, streams, dim = shape
+    x, gates = normal(*shape), normal(tokens, streams * dim, seed=2) * 3
+    assert close(ops.gated_mean(x, gates), reference.gated_mean(x, gates))
+
+
+@each_shape
+def test_gated_add_equals_the_reference(shape: tuple[int, int, int], variant: str) -> None:
+    tokens, streams, dim = shape
+    acc, y, logits = normal(*shape), normal(tokens, dim, seed=2), normal(tokens, streams, seed=3)
+    expected = acc.clone()
+    reference.gated_add(expected, y, logits, scale=0.25, gain=2.0)
+    ops.gated_add(acc, y, logits, scale=0.25, gain=2.0)
+    assert close(acc, expected)
+
+
+@each_shape
+def test_ngram_gates_equal_the_reference(shape: tuple[int, int, int], variant: str) -> None:
+    keys, queries = normal(*shape), normal(*shape, seed=2)
+    actual, expected = ops.ngram_gates(keys, queries), reference.ngram_gates(keys, queries)
+    assert torch.allclose(actual, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_ngram_gates_of_products_near_zero_keep_their_sign(variant: str) -> None:
+    keys = torch.tensor([-1e-9, 0.0, 1e-9])[:, None, None].expand(3, 1, 8).contiguous()
+    gates = ops.ngram_gates(keys, torch.ones(3, 1, 8)).flatten()
+    assert torch.allclose(gates, torch.sigmoid(torch.tensor([-1e-3, 0.0, 1e-3])), atol=1e-7)
+    assert gates[0] < gates[1] < gates[2]
+
+
+def test_gates_pass_nan_on_and_keep_it_to_its_token(variant: str) -> None:
+    x = normal(3, 4, 16)
+    x[1, 2, 5] = float("nan")
+    gates = normal(3, 64, seed=2)
+    assert ops.gated_mean(x, gates).isnan().any(1).tolist() == [False, True, False]
+    assert ops.ngram_gates(x, normal(3, 4, 16, seed=3)).isnan().any(1).tolist() == [
+        *(False, True, False)
+    ]
+    assert ops.scaled_silu(x, 0.5).isnan().sum() == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: ops.rms_norm(normal(2, 3, 8), normal(2, 8), 1e-6), "x"),
+        (lambda: ops.rms_norm(normal(8), normal(1, 1, 8), 1e-6), "weight"),
+        (lambda: ops.scaled_silu(normal(4).double(), 1.0), "x"),
+        (lambda: ops.sigmoid_gate(normal(4), normal(5)), "gate"),
+        (lambda: ops.sigmoid_gate(normal(4, 4).t(), normal(4, 4)), "x"),
+        (lambda: ops.gated_mean(normal(2, 4, 8), normal(2, 31)), "gates"),
+        (lambda: ops.gated_add(normal(2, 4, 8), normal(2, 7), normal(2, 4), scale=1, gain=1), "y"),
+        (
+            lambda: ops.gated_add(normal(2, 4, 8), normal(2, 8), normal(2, 3), scale=1, gain=1),
+            "logits",
+        ),
+        (lambda: ops.ngram_gates(normal(2, 4, 8), normal(2, 4, 7)), "queries"),
+    ],
+)
+def test_wrong_shapes_are_refused_by_name(call: Callable[[], object], name: str) -> None:
+    with pytest.raises(ShapeError, match=f"^{name}: "):
+        call()
