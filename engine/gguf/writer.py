@@ -1,13 +1,14 @@
 """Writes GGUF files, version 3: for tests, for the demo model and for benchmark models.
 
-Tensors are written one by one as they are produced, so a model never has to fit in memory.
+Tensors are written one by one as they are produced, whole or in pieces, so neither a model nor one
+tensor of it has to fit in memory.
 Source: gguf.md of the ggml repository.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -33,12 +34,15 @@ class Typed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorSource:
-    """A tensor to write; `shape` in GGUF order. `produce` gives exactly its bytes when called."""
+    """A tensor to write; `shape` in GGUF order.
+
+    `produce` gives exactly its bytes when called: at once, or as an iterator over pieces of them.
+    """
 
     name: str
     shape: tuple[int, ...]
     type: GGMLType
-    produce: Callable[[], TensorBytes]
+    produce: Callable[[], TensorBytes | Iterator[TensorBytes]]
 
     @property
     def num_bytes(self) -> int:
@@ -91,10 +95,19 @@ def write_split(
 
 def _write_tensor(file: BinaryIO, source: TensorSource) -> None:
     data = source.produce()
-    raw = data if isinstance(data, bytes) else np.ascontiguousarray(data).reshape(-1).view(np.uint8)
-    if len(raw) != source.num_bytes:
-        raise ValueError(f"{source.name}: {len(raw)} bytes produced, {source.num_bytes} declared")
-    file.write(raw.data if isinstance(raw, np.ndarray) else raw)
+    written = 0
+    for piece in [data] if isinstance(data, bytes | np.ndarray) else data:
+        raw = np.frombuffer(piece, np.uint8) if isinstance(piece, bytes) else _flat(piece)
+        written += len(raw)
+        if written > source.num_bytes:  # before the write: the next tensor's place is settled
+            break
+        file.write(raw.data)
+    if written != source.num_bytes:
+        raise ValueError(f"{source.name}: {written} bytes produced, {source.num_bytes} declared")
+
+
+def _flat(values: NDArray[np.generic]) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
 
 
 def _directory_entry(source: TensorSource, offset: int) -> bytes:

@@ -12,7 +12,7 @@ import pytest
 from engine.gguf.cursor import ValueType
 from engine.gguf.reader import open_gguf
 from engine.gguf.types import LAYOUTS, GGMLType
-from engine.gguf.writer import TensorSource, Typed, write_gguf
+from engine.gguf.writer import TensorBytes, TensorSource, Typed, write_gguf
 from helpers.tiny_gguf import TinyModel, stored_weights, tiny_metadata, write_model
 
 PLAIN: dict[str, object] = {
@@ -133,6 +133,30 @@ def test_layouts_are_those_of_the_gguf_package() -> None:
 def test_source_that_breaks_its_promise_is_refused(data: bytes, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"w: 3\d bytes produced, 32 declared"):
         write_gguf(tmp_path / "m.gguf", {}, [source("w", (8,), GGMLType.F32, data)])
+
+
+def test_pieces_of_a_tensor_come_back_in_order(tmp_path: Path) -> None:
+    pieces: list[TensorBytes] = [
+        b"abcd",
+        np.arange(6, dtype="<u2"),
+        b"",
+        np.zeros((4, 4), np.uint8),
+    ]
+    whole = b"abcd" + np.arange(6, dtype="<u2").tobytes() + bytes(16)
+    inner = TensorSource(name="w", shape=(8,), type=GGMLType.F32, produce=lambda: iter(pieces))
+    path = tmp_path / "m.gguf"
+    write_gguf(path, {}, [inner, source("v", (1,), GGMLType.F32, b"last")])
+    with open_gguf(path) as model:
+        assert model.data("w").tobytes() == whole
+        assert model.data("v").tobytes() == b"last"
+
+
+@pytest.mark.parametrize("count", [3, 5])
+def test_pieces_that_break_their_promise_are_refused(count: int, tmp_path: Path) -> None:
+    pieces = [bytes(8)] * count
+    wrong = TensorSource(name="w", shape=(8,), type=GGMLType.F32, produce=lambda: iter(pieces))
+    with pytest.raises(ValueError, match=f"w: {8 * count} bytes produced, 32 declared"):
+        write_gguf(tmp_path / "m.gguf", {}, [wrong])
 
 
 @pytest.mark.parametrize("value", [None, {}, [], [1, "a"], b"raw"])
