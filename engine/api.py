@@ -78,6 +78,8 @@ class StepStats:
     decode_tokens: int = 0
     experts_used: float = 0.0  # unique experts per MoE layer, mean over layers; 0 for dense
     weight_bytes_read: int = 0  # weight bytes this step had to read
+    index_seconds: float = 0.0  # of step_seconds, choosing which positions to attend to
+    ngram_wait_seconds: float = 0.0  # of step_seconds, standing still for rows of the n-gram table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +105,13 @@ class EngineFacts:
     step_tokens_max: int  # tokens one step may compute
     weight_bytes: int
     kv_bytes_per_token: int
+    experts_per_token: int = 0  # routed experts that a token uses; 0 for a dense model
+    model_experts_per_token: int = 0  # as the file says; another number is another model
+
+    @property
+    def approximate(self) -> bool:
+        """Whether tokens use another number of experts than the model was made for."""
+        return self.experts_per_token != self.model_experts_per_token
 
 
 class Engine(Protocol):
@@ -114,8 +123,9 @@ class Engine(Protocol):
     def step(self, request: StepRequest) -> StepResult:
         """Run one step.
 
-        Raises StepError, and nothing was changed, if the request does not fit; NumericsError, and
-        the step has run, if the model gave NaN or infinity.
+        Raises StepError, and nothing was changed, if the request does not fit. Raises NumericsError
+        if the model gave NaN or infinity, StorageError if its file could not be read; the step has
+        run at least in part then, so its sequences must be released.
         """
         ...
 

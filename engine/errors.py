@@ -5,6 +5,7 @@ EngineError
 ├── TextError          tokenizer or chat template metadata that cannot be used
 ├── PromptError        token ids or messages that this model cannot take
 ├── StepError          a step request that contradicts what the engine knows
+├── StorageError       bytes of the model could not be read while it ran
 ├── NumericsError      the model gave NaN or infinity
 ├── ShapeError         arguments of an op with the wrong shape, dtype or layout
 └── CapacityError      memory that was asked for and cannot be had
@@ -61,6 +62,13 @@ class NumericsError(EngineError):
     """The model gave NaN or infinity where a number must be; names the sequence.
 
     The step has run, so its sequences have advanced: release them, or reset the engine.
+    """
+
+
+class StorageError(EngineError):
+    """Bytes of the model could not be read while it ran; names file, place and reason.
+
+    A step that raises it has run in part: release its sequences, or reset the engine.
     """
 
 

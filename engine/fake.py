@@ -23,8 +23,7 @@ from engine.api import (
     StepResult,
     StepStats,
 )
-from engine.errors import StepError
-from engine.sampler import impossible
+from engine.rules import OpenSequence, check_step
 
 MULTIPLIER, MODULUS = 1_000_003, (1 << 61) - 1
 LOGPROB = -0.5  # of every token
@@ -44,6 +43,13 @@ class _Open:
     start: SequenceStart
     pages: list[int] = field(default_factory=list)
     num_tokens: int = 0
+
+    def seen_by_rules(self) -> OpenSequence:
+        return OpenSequence(
+            num_prompt_tokens=self.start.num_prompt_tokens,
+            num_tokens=self.num_tokens,
+            num_pages=len(self.pages),
+        )
 
 
 class FakeEngine:
@@ -92,7 +98,9 @@ class FakeEngine:
         assert not self._closed, "a step after close"
         if self._before_step is not None:
             self._before_step(request)
-        self._check(request)
+        open_now = {id: state.seen_by_rules() for id, state in self._open.items()}
+        owners = {page: id for id, state in self._open.items() for page in state.pages}
+        check_step(request, self._facts, open_now, owners)
         for released in request.releases:
             del self._open[released]
         self._open.update((start.sequence, _Open(start)) for start in request.starts)
@@ -140,48 +148,3 @@ class FakeEngine:
             logprob=None if wanted is None else LOGPROB,
             top=((token, LOGPROB),)[: wanted or 0],
         )
-
-    def _check(self, request: StepRequest) -> None:
-        """Everything that could be wrong with a request, before anything changes."""
-        releases = set(request.releases)
-        if len(releases) != len(request.releases) or not releases <= self._open.keys():
-            raise StepError(f"releases {request.releases}: one is not open, or released twice")
-        open_then = {id: state for id, state in self._open.items() if id not in releases}
-        for start in request.starts:
-            if start.sequence in open_then:
-                raise StepError(f"sequence {start.sequence} is started but open already")
-            if start.num_prompt_tokens < 1:
-                raise StepError(f"sequence {start.sequence} has no prompt")
-            if (name := impossible(start.sampling, self._facts.vocab_size)) is not None:
-                raise StepError(f"sequence {start.sequence}: sampling with an impossible {name}")
-            open_then[start.sequence] = _Open(start)
-        if len(open_then) > self._facts.sequences_max:
-            raise StepError(f"{len(open_then)} sequences would be open")
-        if sum(len(entry.tokens) for entry in request.entries) > self._facts.step_tokens_max:
-            raise StepError("too many tokens in a step")
-        if len({entry.sequence for entry in request.entries}) != len(request.entries):
-            raise StepError("a sequence has two entries")
-        owned = {page for state in open_then.values() for page in state.pages}
-        for entry in request.entries:
-            if entry.sequence not in open_then:
-                raise StepError(f"sequence {entry.sequence} is not open")
-            self._check_entry(entry, open_then[entry.sequence], owned)
-            owned.update(entry.new_pages)
-
-    def _check_entry(self, entry: StepEntry, state: _Open, owned: set[int]) -> None:
-        end = entry.position + len(entry.tokens)
-        new = set(entry.new_pages)
-        pages = len(state.pages) + len(new)
-        problems = {
-            "no tokens": not entry.tokens,
-            "not where it stands": entry.position != state.num_tokens,
-            "pages in use": not owned.isdisjoint(new) or len(new) != len(entry.new_pages),
-            "no such page": any(not 0 <= page < self._facts.num_pages for page in new),
-            "too few pages": end > pages * self._facts.page_tokens,
-            "beyond the context": end > self._facts.context_tokens_max,
-            "no such token": any(not 0 <= token < self._facts.vocab_size for token in entry.tokens),
-            "sampled inside the prompt": entry.sample and end < state.start.num_prompt_tokens,
-        }
-        for problem, present in problems.items():
-            if present:
-                raise StepError(f"sequence {entry.sequence}: {problem}")

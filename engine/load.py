@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from engine.config import EngineConfig, LoadProgress, resolve
-from engine.errors import EngineError
+from engine.errors import EngineError, ModelFileError
+from engine.gguf.census import Part, part_of
 from engine.gguf.reader import GGUFModel, open_gguf
-from engine.gguf.shape import model_shape
+from engine.gguf.shape import ModelShape, model_shape
+from engine.kv.layout import state_layout
 
 if TYPE_CHECKING:
     from engine.step import ModelEngine
@@ -26,14 +29,14 @@ CHUNK_BYTES = 32 << 20  # read between two progress reports
 Progress = Callable[[LoadProgress], None]
 
 
-def check_model(path: Path) -> None:
+def check_model(config: EngineConfig) -> None:
     """Raise ModelFileError if the engine could not run this file."""
     from engine.kernels.support import check_type
 
-    with open_gguf(path) as model:
-        model_shape(model)
+    with open_gguf(config.model, companions=config.companions) as model:
+        _shape(model, config)
         for tensor in model.tensors.values():
-            check_type(path, tensor.name, tensor.type)
+            check_type(config.model, tensor.name, tensor.type)
 
 
 def load_engine(config: EngineConfig, progress: Progress | None = None) -> ModelEngine:
@@ -42,7 +45,7 @@ def load_engine(config: EngineConfig, progress: Progress | None = None) -> Model
     Raises ModelFileError for a file that cannot be run and CapacityError for memory that is not
     there. Weights stay where the file is mapped; nothing is copied.
     """
-    file = open_gguf(config.model)
+    file = open_gguf(config.model, companions=config.companions)
     try:
         return _build(file, config, progress)
     except EngineError:
@@ -50,39 +53,65 @@ def load_engine(config: EngineConfig, progress: Progress | None = None) -> Model
         raise
 
 
-def _build(file: GGUFModel, config: EngineConfig, progress: Progress | None) -> ModelEngine:
+def _shape(file: GGUFModel, config: EngineConfig) -> ModelShape:
+    """The model's shape with what the configuration changes of it."""
     shape = model_shape(file)
-    resolved = resolve(config, shape, free_bytes=_available_bytes())
+    if not config.experts_per_token:
+        return shape
+    if not 1 <= config.experts_per_token <= shape.experts:
+        raise ModelFileError(
+            file.path, f"{config.experts_per_token} experts per token, it has {shape.experts}"
+        )
+    return replace(shape, experts_used=config.experts_per_token)
 
-    from engine.gguf.census import Part, census
+
+def _build(file: GGUFModel, config: EngineConfig, progress: Progress | None) -> ModelEngine:
+    shape = _shape(file, config)
+    layout = state_layout(shape)
+    resolved = resolve(config, layout, context=shape.context, free_bytes=_available_bytes())
+
     from engine.kernels import ops
     from engine.kernels.ops import Activations
-    from engine.kv.pool import KVPool
-    from engine.model.loader import Weights
-    from engine.model.registry import BUILDERS
+    from engine.kv.memory import SequenceMemory
+    from engine.model.registry import build_model
     from engine.step import LoadedModel, ModelEngine
 
     ops.set_num_threads(resolved.threads)
-    activations = Activations(resolved.activations)
-    model = BUILDERS[shape.architecture](shape, Weights(file), activations)
-    counted = census(file)
-    routed = counted.bytes_by_part.get(Part.ROUTED_EXPERTS, 0)
-    embedding = 0 if shape.tied_output else counted.bytes_by_part.get(Part.TOKEN_EMBEDDING, 0)
+    model = build_model(shape, file, Activations(resolved.activations))
     _bring_in(file, progress)
     loaded = LoadedModel(
         file=file,
         shape=shape,
+        model_experts_used=model_shape(file).experts_used,
         model=model,
-        pool=KVPool(shape, resolved),
-        weight_bytes=counted.total_bytes,
-        fixed_bytes_per_step=counted.total_bytes - routed - embedding,
+        layout=layout,
+        memory=SequenceMemory(layout, resolved),
+        weight_bytes=sum(tensor.num_bytes for tensor in file.tensors.values()),
+        fixed_bytes_per_step=_fixed_bytes(file, shape),
     )
     return ModelEngine(loaded, resolved)
 
 
+def _fixed_bytes(file: GGUFModel, shape: ModelShape) -> int:
+    """Weights that every step reads whole: no routed experts, no table rows, no draft block."""
+    rows = {Part.ROUTED_EXPERTS, Part.NGRAM_TABLE}
+    if not shape.tied_output:
+        rows.add(Part.TOKEN_EMBEDDING)
+    draft = f"blk.{shape.layers}."
+    return sum(
+        tensor.num_bytes
+        for tensor in file.tensors.values()
+        if part_of(tensor) not in rows and not tensor.name.startswith(draft)
+    )
+
+
 def _bring_in(file: GGUFModel, progress: Progress | None) -> None:
-    """Touch a byte of every page, in the order of the file, so that the first step is not slow."""
-    tensors = sorted(file.tensors.values(), key=lambda t: (t.file_index, t.offset))
+    """Touch a byte of every page, in the order of the file, so that the first step is not slow.
+
+    The n-gram table stays out: steps read the rows they need from the file itself.
+    """
+    everything = sorted(file.tensors.values(), key=lambda t: (t.file_index, t.offset))
+    tensors = [tensor for tensor in everything if part_of(tensor) is not Part.NGRAM_TABLE]
     total, done = sum(t.num_bytes for t in tensors), 0
     for tensor in tensors:
         data = file.data(tensor.name)

@@ -9,8 +9,6 @@ Source: the penalties are those of the OpenAI API (presence, frequency; over the
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -55,25 +53,6 @@ def sample(
         logprob=float(logprobs[token]),
         top=tuple((int(id), float(logprobs[id])) for id in top),
     )
-
-
-def impossible(sampling: Sampling, vocab_size: int) -> str | None:
-    """What makes it impossible to sample like this; None if nothing does."""
-    numbers = sampling.presence_penalty, sampling.frequency_penalty
-    checks = {
-        "temperature": not 0 <= sampling.temperature < math.inf,
-        "top_k": sampling.top_k < 0,
-        "top_p": not 0 <= sampling.top_p <= 1,
-        "min_p": not 0 <= sampling.min_p <= 1,
-        "repetition_penalty": not 0 < sampling.repetition_penalty < math.inf,
-        "presence or frequency penalty": not all(map(math.isfinite, numbers)),
-        "seed": not 0 <= sampling.seed < 1 << 64,
-        "logprobs": sampling.logprobs is not None and sampling.logprobs < 0,
-        "logit_bias": not all(
-            0 <= token < vocab_size and math.isfinite(bias) for token, bias in sampling.logit_bias
-        ),
-    }
-    return next((name for name, present in checks.items() if present), None)
 
 
 def adjust(logits: Floats, sampling: Sampling, history: TokenHistory) -> Floats | Doubles:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.api import Sampling, SequenceId, SequenceStart
+from engine.rules import OpenSequence
 
 
 @dataclass(slots=True)
@@ -38,13 +39,22 @@ class Sequence:
     id: SequenceId
     sampling: Sampling
     history: TokenHistory
+    slot: int  # where the state that belongs to no position lies
     pages: list[int] = field(default_factory=list)
     num_tokens: int = 0
 
     @classmethod
-    def opened(cls, start: SequenceStart) -> Sequence:
+    def opened(cls, start: SequenceStart, slot: int) -> Sequence:
         history = TokenHistory(start.num_prompt_tokens)
-        return cls(id=start.sequence, sampling=start.sampling, history=history)
+        return cls(id=start.sequence, sampling=start.sampling, history=history, slot=slot)
+
+    def seen_by_rules(self) -> OpenSequence:
+        """What `engine.rules` looks at."""
+        return OpenSequence(
+            num_prompt_tokens=self.history.num_prompt_tokens,
+            num_tokens=self.num_tokens,
+            num_pages=len(self.pages),
+        )
 
     @property
     def output_index(self) -> int:

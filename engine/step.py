@@ -24,20 +24,21 @@ from engine.api import (
     EngineFacts,
     SampledToken,
     SequenceId,
-    SequenceStart,
     StepEntry,
     StepRequest,
     StepResult,
     StepStats,
 )
-from engine.config import EngineConfig, kv_bytes_per_token
+from engine.config import EngineConfig
 from engine.errors import StepError
 from engine.gguf.reader import GGUFModel
 from engine.gguf.shape import ModelShape
-from engine.kv.pool import KVPool
+from engine.kv.layout import StateLayout
+from engine.kv.memory import SequenceMemory, SlotSnapshot
 from engine.kv.tables import Span, places
 from engine.model.registry import Model
-from engine.sampler import impossible, sample
+from engine.rules import check_step
+from engine.sampler import sample
 from engine.sequence import Sequence
 
 
@@ -47,10 +48,24 @@ class LoadedModel:
 
     file: GGUFModel
     shape: ModelShape
+    model_experts_used: int  # before the configuration changed it
     model: Model
-    pool: KVPool
+    layout: StateLayout
+    memory: SequenceMemory
     weight_bytes: int
     fixed_bytes_per_step: int  # weights that every step reads: all but routed experts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What a sequence's state was after `num_tokens` tokens, apart from its pages."""
+
+    num_tokens: int
+    slot: SlotSnapshot
+
+    @property
+    def num_bytes(self) -> int:
+        return self.slot.num_bytes
 
 
 class ModelEngine:
@@ -61,6 +76,7 @@ class ModelEngine:
         self._config = config
         self._sequences: dict[SequenceId, Sequence] = {}
         self._page_owner: dict[int, SequenceId] = {}
+        self._free_slots = list(range(config.sequences_max - 1, -1, -1))
         shape = loaded.shape
         self._facts = EngineFacts(
             model_name=shape.name,
@@ -68,16 +84,23 @@ class ModelEngine:
             vocab_size=shape.vocab,
             context_tokens_max=min(shape.context, config.kv_tokens),
             page_tokens=config.page_tokens,
-            num_pages=loaded.pool.num_pages,
+            num_pages=loaded.memory.num_pages,
             sequences_max=config.sequences_max,
             step_tokens_max=config.step_tokens_max,
             weight_bytes=loaded.weight_bytes,
-            kv_bytes_per_token=kv_bytes_per_token(shape, config.kv_type),
+            kv_bytes_per_token=loaded.layout.bytes_per_token(config.kv_type),
+            experts_per_token=shape.experts_used,
+            model_experts_per_token=loaded.model_experts_used,
         )
 
     @property
     def facts(self) -> EngineFacts:
         return self._facts
+
+    @property
+    def model(self) -> Model:
+        """The architecture, for those who look inside: tests and measurements."""
+        return self._loaded.model
 
     def step(self, request: StepRequest) -> StepResult:
         """Run one step. Raises StepError, and changes nothing, if the request does not fit."""
@@ -94,22 +117,85 @@ class ModelEngine:
             stats=self._stats(request.entries, time.perf_counter() - began),
         )
 
-    def forward_logits(self, entries: tuple[StepEntry, ...]) -> NDArray[np.float32]:
-        """(tokens, vocab): run open sequences on and return logits at every position."""
+    def forward_hidden(self, entries: tuple[StepEntry, ...]) -> Tensor:
+        """(tokens, width): run open sequences on and return what the head would be given."""
         request = StepRequest(step=0, entries=entries)
         self._check(request)
         self._apply(request)
-        logits = self._loaded.model.logits(self._forward(entries))
-        return logits.numpy()
+        return self._forward(entries)
+
+    @torch.inference_mode()
+    def forward_logits(self, entries: tuple[StepEntry, ...]) -> NDArray[np.float32]:
+        """(tokens, vocab): run open sequences on and return logits at every position."""
+        return self._loaded.model.logits(self.forward_hidden(entries)).numpy()
+
+    @torch.inference_mode()
+    def draft(
+        self, sequence: SequenceId, hidden: Tensor, next_tokens: tuple[int, ...], position: int
+    ) -> tuple[NDArray[np.float32], Tensor]:
+        """Guess two tokens ahead: logits (tokens, vocab) and hidden (tokens, width) to go on from.
+
+        hidden       (tokens, width), the trunk's at `position` and after it, or an earlier draft's
+        next_tokens  the token after each of those positions
+        Writes keys and values of the draft block alone; the sequence does not move on. Raises
+        StepError for a model without a draft block and for positions that have no page.
+        """
+        model, s = self._loaded.model, self._sequences.get(sequence)
+        if model.draft is None:
+            raise StepError("this model has no draft block")
+        if s is None:
+            raise StepError(f"sequence {sequence} is not open")
+        count = len(next_tokens)
+        if not count or not 0 <= position <= len(s.pages) * self._config.page_tokens - count:
+            raise StepError(f"sequence {sequence}: no pages for {count} drafts at {position}")
+        span = Span(pages=s.pages, slot=s.slot, first=position, count=count)
+        where, memory = places([span], self._config.page_tokens), self._loaded.memory
+        wide = model.draft.forward(hidden, torch.tensor(next_tokens), where, memory)
+        return model.draft.logits(wide).numpy(), wide
+
+    def pretend(self, sequence: SequenceId, num_tokens: int, new_pages: tuple[int, ...]) -> None:
+        """Make a new sequence look `num_tokens` long with random state; for benchmarks."""
+        s = self._sequences[sequence]
+        assert s.num_tokens == 0, "only a new sequence can pretend"
+        self._give(s, new_pages)
+        assert num_tokens <= len(s.pages) * self._config.page_tokens, "too few pages"
+        self._loaded.memory.randomise(new_pages, s.slot)
+        s.num_tokens = num_tokens
+
+    def snapshot(self, sequence: SequenceId) -> Snapshot:
+        """Copy the state of an open sequence that lies in no page."""
+        s = self._sequences[sequence]
+        return Snapshot(num_tokens=s.num_tokens, slot=self._loaded.memory.snapshot(s.slot))
+
+    def restore(
+        self, sequence: SequenceId, snapshot: Snapshot, *, new_pages: tuple[int, ...] = ()
+    ) -> None:
+        """Take an open sequence to where a snapshot was taken, of itself or of another.
+
+        Its pages, to which `new_pages` are added, must hold for these tokens what they held then:
+        the sequence has gone on since, or it is new and is given the pages of one that ended.
+        Penalties go on counting tokens that were taken back. Raises StepError, and nothing has
+        changed, for pages that are in use or too few.
+        """
+        s = self._sequences[sequence]
+        if any(page in self._page_owner for page in new_pages):
+            raise StepError(f"sequence {sequence} is given pages that are in use")
+        if snapshot.num_tokens > (len(s.pages) + len(new_pages)) * self._config.page_tokens:
+            raise StepError(f"sequence {sequence} has no pages for {snapshot.num_tokens} tokens")
+        self._give(s, new_pages)
+        self._loaded.memory.restore(s.slot, snapshot.slot)
+        s.num_tokens = snapshot.num_tokens
 
     def reset(self) -> None:
         """Release every sequence."""
+        self._free_slots.extend(sequence.slot for sequence in self._sequences.values())
         self._sequences.clear()
         self._page_owner.clear()
 
     def close(self) -> None:
         """Give back memory and files."""
         self.reset()
+        self._loaded.model.close()
         self._loaded.file.close()
 
     def check_invariants(self) -> None:
@@ -117,87 +203,31 @@ class ModelEngine:
         owned = [(page, s.id) for s in self._sequences.values() for page in s.pages]
         assert len(owned) == len(self._page_owner), "a page has two owners"
         assert dict(owned) == self._page_owner, "page owners disagree"
+        slots = sorted([*self._free_slots, *(s.slot for s in self._sequences.values())])
+        assert slots == list(range(self._config.sequences_max)), "a slot is lost or has two owners"
         for s in self._sequences.values():
             assert s.num_tokens <= len(s.pages) * self._config.page_tokens, "tokens without a page"
 
     def _check(self, request: StepRequest) -> None:
-        """Everything that could be wrong with a request, before anything changes."""
-        for released in request.releases:
-            if released not in self._sequences:
-                raise StepError(f"sequence {released} is released but not open")
-        if len(set(request.releases)) != len(request.releases):
-            raise StepError("a sequence is released twice")
-        open_now = self._sequences.keys() - set(request.releases)
-        for start in request.starts:
-            if start.sequence in open_now:
-                raise StepError(f"sequence {start.sequence} is started but open already")
-            self._check_start(start)
-        opened = {start.sequence: start for start in request.starts}
-        if len(opened) != len(request.starts):
-            raise StepError("a sequence is started twice")
-        if len(open_now) + len(opened) > self._config.sequences_max:
-            raise StepError(f"more than {self._config.sequences_max} sequences")
-        if len({entry.sequence for entry in request.entries}) != len(request.entries):
-            raise StepError("a sequence has two entries")
-        num_tokens = sum(len(entry.tokens) for entry in request.entries)
-        if num_tokens > self._config.step_tokens_max:
-            limit = self._config.step_tokens_max
-            raise StepError(f"a step of {num_tokens} tokens, {limit} is the most")
-        self._check_pages(request, set(request.releases))
-        for entry in request.entries:
-            if entry.sequence in open_now:
-                self._check_entry(entry, self._sequences[entry.sequence])
-            elif entry.sequence in opened:
-                self._check_entry(entry, Sequence.opened(opened[entry.sequence]))
-            else:
-                raise StepError(f"sequence {entry.sequence} is not open")
-
-    def _check_start(self, start: SequenceStart) -> None:
-        if start.num_prompt_tokens < 1:
-            raise StepError(f"sequence {start.sequence} has no prompt")
-        if (name := impossible(start.sampling, self._facts.vocab_size)) is not None:
-            raise StepError(f"sequence {start.sequence}: sampling with an impossible {name}")
-
-    def _check_pages(self, request: StepRequest, released: set[SequenceId]) -> None:
-        granted: set[int] = set()
-        for entry in request.entries:
-            for page in entry.new_pages:
-                owner = self._page_owner.get(page)
-                if not 0 <= page < self._facts.num_pages:
-                    raise StepError(f"sequence {entry.sequence}: no page {page}")
-                if page in granted or (owner is not None and owner not in released):
-                    raise StepError(f"sequence {entry.sequence}: page {page} is in use")
-                granted.add(page)
-
-    def _check_entry(self, entry: StepEntry, sequence: Sequence) -> None:
-        name = f"sequence {entry.sequence}"
-        computed = sequence.num_tokens
-        num_pages = len(sequence.pages) + len(entry.new_pages)
-        end = entry.position + len(entry.tokens)
-        if not entry.tokens:
-            raise StepError(f"{name}: an entry without tokens")
-        if entry.position != computed:
-            raise StepError(f"{name}: position {entry.position}, but {computed} are computed")
-        if end > self._facts.context_tokens_max:
-            raise StepError(
-                f"{name}: {end} tokens, the context is {self._facts.context_tokens_max}"
-            )
-        if end > num_pages * self._config.page_tokens:
-            raise StepError(f"{name}: {end} tokens do not fit {num_pages} pages")
-        if entry.sample and end < sequence.history.num_prompt_tokens:
-            raise StepError(f"{name}: sampled at {end}, inside its prompt")
-        if not 0 <= min(entry.tokens) <= max(entry.tokens) < self._facts.vocab_size:
-            raise StepError(f"{name}: a token outside the vocabulary of {self._facts.vocab_size}")
+        open_now = {id: sequence.seen_by_rules() for id, sequence in self._sequences.items()}
+        check_step(request, self._facts, open_now, self._page_owner)
 
     def _apply(self, request: StepRequest) -> None:
         for released in request.releases:
-            for page in self._sequences.pop(released).pages:
+            sequence = self._sequences.pop(released)
+            self._free_slots.append(sequence.slot)
+            for page in sequence.pages:
                 del self._page_owner[page]
         for start in request.starts:
-            self._sequences[start.sequence] = Sequence.opened(start)
+            slot = self._free_slots.pop()
+            self._loaded.memory.clear(slot)
+            self._sequences[start.sequence] = Sequence.opened(start, slot)
         for entry in request.entries:
-            self._sequences[entry.sequence].pages.extend(entry.new_pages)
-            self._page_owner.update((page, entry.sequence) for page in entry.new_pages)
+            self._give(self._sequences[entry.sequence], entry.new_pages)
+
+    def _give(self, sequence: Sequence, pages: tuple[int, ...]) -> None:
+        sequence.pages.extend(pages)
+        self._page_owner.update((page, sequence.id) for page in pages)
 
     @torch.inference_mode()
     def _forward(self, entries: tuple[StepEntry, ...]) -> Tensor:
@@ -206,12 +236,14 @@ class ModelEngine:
         for entry in entries:
             sequence = self._sequences[entry.sequence]
             count = len(entry.tokens)
-            spans.append(Span(pages=sequence.pages, first=entry.position, count=count))
+            spans.append(
+                Span(pages=sequence.pages, slot=sequence.slot, first=entry.position, count=count)
+            )
             sequence.num_tokens += count
             sequence.history.extend(entry.tokens, entry.position)
         ids = torch.tensor([token for entry in entries for token in entry.tokens])
         where = places(spans, self._config.page_tokens)
-        return self._loaded.model.forward(ids, where, self._loaded.pool)
+        return self._loaded.model.forward(ids, where, self._loaded.memory)
 
     @torch.inference_mode()
     def _sample(self, entries: tuple[StepEntry, ...], hidden: Tensor) -> list[SampledToken]:
@@ -228,7 +260,8 @@ class ModelEngine:
 
     def _stats(self, entries: tuple[StepEntry, ...], seconds: float) -> StepStats:
         lengths = [len(entry.tokens) for entry in entries]
-        store = self._loaded.model.experts
+        model = self._loaded.model
+        store, ngram = model.experts, model.ngram_table
         use = store.take_use() if store is not None else None
         return StepStats(
             step_seconds=seconds,
@@ -237,4 +270,6 @@ class ModelEngine:
             experts_used=use.unique_experts / use.layers if use and use.layers else 0.0,
             weight_bytes_read=(self._loaded.fixed_bytes_per_step if lengths else 0)
             + (use.bytes_read if use else 0),
+            index_seconds=index.take_seconds() if (index := model.index_use) else 0.0,
+            ngram_wait_seconds=ngram.take_use().wait_seconds if ngram else 0.0,
         )

@@ -5,7 +5,7 @@ Used by the readers of shapes and by the text side.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +60,24 @@ class Metadata(Mapping[str, object]):
         if not isinstance(value, bool):
             raise self.wrong(key, f"is {_kind(value)}, not true or false")
         return value
+
+    def integers(self, key: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
+        """An array of whole numbers, of any integer type; exact to 64 bits."""
+        value = self._present(key, default)
+        if isinstance(value, np.ndarray) and value.dtype.kind in "iu":
+            return tuple(value.tolist())
+        if value is default:
+            return tuple(default or ())
+        raise self.wrong(key, f"is {_kind(value)}, not an array of whole numbers")
+
+    def booleans(self, key: str, default: Sequence[bool] | None = None) -> tuple[bool, ...]:
+        """An array of truth values."""
+        value = self._present(key, default)
+        if isinstance(value, np.ndarray) and value.dtype.kind == "b":
+            return tuple(value.tolist())
+        if value is default:
+            return tuple(default or ())
+        raise self.wrong(key, f"is {_kind(value)}, not an array of truth values")
 
     def wrong(self, key: str, reason: str) -> ModelFileError:
         """The error for a key that cannot be used."""

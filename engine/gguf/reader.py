@@ -12,7 +12,7 @@ import mmap
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -64,17 +64,30 @@ class _Shard:
 class GGUFModel:
     """A model file, or a split set of them, mapped read-only. Close it, or use it in a `with`."""
 
-    def __init__(self, path: Path, shards: list[_Shard]) -> None:
+    def __init__(
+        self, path: Path, shards: list[_Shard], companions: Sequence[list[_Shard]] = ()
+    ) -> None:
+        every = [*shards, *(shard for companion in companions for shard in companion)]
         self.path = path
-        self.files = tuple(shard.path for shard in shards)
+        self.files = tuple(shard.path for shard in every)
         self.metadata = shards[0].metadata
-        self._mappings = [shard.mapping for shard in shards]
+        self.companion_metadata = tuple(companion[0].metadata for companion in companions)
+        self._mappings = [shard.mapping for shard in every]
         self._tensors: dict[str, TensorInfo] = {}
-        for index, shard in enumerate(shards):
+        for index, shard in enumerate(every):
             for tensor in shard.tensors:
-                if tensor.name in self._tensors:
-                    raise ModelFileError(shard.path, f"tensor {tensor.name} occurs twice")
-                self._tensors[tensor.name] = replace(tensor, file_index=index)
+                self._add(replace(tensor, file_index=index), shard.path, own=index < len(shards))
+
+    def _add(self, tensor: TensorInfo, path: Path, *, own: bool) -> None:
+        """A companion may repeat a tensor, as draft files do with the head; the model's counts."""
+        known = self._tensors.setdefault(tensor.name, tensor)
+        if known is tensor:
+            return
+        if own:
+            raise ModelFileError(path, f"tensor {tensor.name} occurs twice")
+        if known.shape != tensor.shape:
+            found, want = list(tensor.shape), list(known.shape)
+            raise ModelFileError(path, f"tensor {tensor.name} is {found}, the model's is {want}")
 
     @property
     def tensors(self) -> Mapping[str, TensorInfo]:
@@ -89,6 +102,11 @@ class GGUFModel:
         tensor = self._tensors[name]
         mapping = self._mappings[tensor.file_index]
         return np.frombuffer(mapping, np.uint8, count=tensor.num_bytes, offset=tensor.offset)
+
+    def location(self, name: str) -> tuple[Path, int]:
+        """The file that holds a tensor, and the byte where it begins."""
+        tensor = self._tensors[name]
+        return self.files[tensor.file_index], tensor.offset
 
     def close(self) -> None:
         """Forget the mappings. Views that are still held keep their file mapped."""
@@ -111,22 +129,33 @@ class GGUFModel:
         self.close()
 
 
-def open_gguf(path: Path | str) -> GGUFModel:
+def open_gguf(path: Path | str, *, companions: Sequence[Path] = ()) -> GGUFModel:
     """Map a model file and, when it is one of a split set, its siblings.
 
+    Tensors of `companions`, files that hold a part which may be kept apart, are added to it.
     Raises ModelFileError naming the file and what is wrong with it.
     """
-    path = Path(path)
-    shards: list[_Shard] = []
+    sets: list[list[_Shard]] = []
     try:
-        for file in _split_set(path):
-            shards.append(_open_shard(file))  # noqa: PERF401 - what was opened must be closed
-        _check_split(shards)
-        return GGUFModel(path, shards)
+        for each in (Path(path), *companions):
+            sets.append([])
+            for file in _split_set(each):
+                sets[-1].append(_open_shard(file))
+            _check_split(sets[-1])
+            _check_companion(sets[0][0], sets[-1][0])
+        return GGUFModel(Path(path), sets[0], sets[1:])
     except BaseException:
-        for shard in shards:
+        for shard in (shard for shards in sets for shard in shards):
             shard.mapping.close()
         raise
+
+
+def _check_companion(model: _Shard, companion: _Shard) -> None:
+    """Of the same architecture, if it says one."""
+    key = "general.architecture"
+    wanted = model.metadata.get(key)
+    if (found := companion.metadata.get(key, wanted)) != wanted:
+        raise ModelFileError(companion.path, f"architecture {found!r}, the model's is {wanted!r}")
 
 
 def _split_set(path: Path) -> list[Path]:

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from engine.kernels.ops import PagedTokens
+from engine.kernels.ops import PagedTokens, Spans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Consecutive new positions of one sequence and the pages they may use."""
+    """Consecutive new positions of one sequence, the pages they may use, and its state's slot."""
 
     pages: Sequence[int]
+    slot: int
     first: int
     count: int
 
@@ -30,10 +32,12 @@ class StepPlaces:
 
     paged  what attention reads: page tables, sequence and position of each token
     slots  (tokens,) int64, where each token's key and value go: page * page_tokens + offset
+    spans  which tokens are whose, and in which slot the state of each sequence lies
     """
 
     paged: PagedTokens
     slots: Tensor
+    spans: Spans
 
     @property
     def positions(self) -> Tensor:
@@ -58,4 +62,8 @@ def places(spans: Sequence[Span], page_tokens: int) -> StepPlaces:
             positions=torch.from_numpy(np.concatenate(positions).astype(np.int32)),
         ),
         slots=torch.from_numpy(np.concatenate(slots)),
+        spans=Spans(
+            offsets=torch.tensor([0, *accumulate(span.count for span in spans)], dtype=torch.int32),
+            slots=torch.tensor([span.slot for span in spans], dtype=torch.int32),
+        ),
     )

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from engine.gguf.shape import DecoderShape
 from engine.kernels import ops
 from engine.kernels.ops import RopeStyle
-from engine.kv.pool import KVPool
+from engine.kv.memory import SequenceMemory
 from engine.kv.tables import StepPlaces
 from engine.model.layers import Linear, Parts, RMSNorm
 
@@ -32,10 +33,17 @@ class Attention:
 
     @classmethod
     def build(
-        cls, parts: Parts, layer: int, *, inv_freq: Tensor, style: RopeStyle, head_norms: bool
+        cls,
+        parts: Parts,
+        shape: DecoderShape,
+        layer: int,
+        *,
+        inv_freq: Tensor,
+        style: RopeStyle,
+        head_norms: bool,
     ) -> Attention:
         """Attention of a layer; `head_norms`: queries and keys are normalised per head."""
-        blk, shape = f"blk.{layer}", parts.shape
+        blk = f"blk.{layer}"
         return cls(
             layer=layer,
             q=parts.linear(f"{blk}.attn_q"),
@@ -51,7 +59,7 @@ class Attention:
             style=style,
         )
 
-    def __call__(self, x: Tensor, places: StepPlaces, pool: KVPool) -> Tensor:
+    def __call__(self, x: Tensor, places: StepPlaces, memory: SequenceMemory) -> Tensor:
         tokens = x.shape[0]
         q = self.q(x).view(tokens, self.heads, self.head_dim)
         k = self.k(x).view(tokens, self.kv_heads, self.head_dim)
@@ -60,7 +68,7 @@ class Attention:
             q, k = self.q_norm(q), self.k_norm(k)
         ops.rope(q, places.positions, self.inv_freq, self.style)
         ops.rope(k, places.positions, self.inv_freq, self.style)
-        keys, values = pool.keys[self.layer], pool.values[self.layer]
+        keys, values = memory.paged("keys", self.layer), memory.paged("values", self.layer)
         ops.store_kv(k, keys, places.slots)
         ops.store_kv(v, values, places.slots)
         mixed = ops.attention(q, keys, values, places.paged, scale=self.head_dim**-0.5)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from engine.gguf.shape import ModelShape
+from engine.gguf.shape import DecoderShape, ModelShape
 from engine.kernels import ops
 from engine.kernels.ops import Activations, QuantMatrix
 from engine.model.loader import Weights
+from engine.model.probe import Probe
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,31 +56,50 @@ class Parts:
     shape: ModelShape
     weights: Weights
     activations: Activations
+    probe: Probe = field(default_factory=Probe)
+
+    @property
+    def rms_eps(self) -> float:
+        return self.shape.rms_eps
 
     def linear(self, name: str) -> Linear:
-        """`name` without the `.weight` suffix."""
-        return Linear(self.weights.matrix(name), self.activations)
+        """`name` without the `.weight` suffix.
+
+        Where experts round activations to 8 bits the trunk rounds to 12: its errors reach every
+        later layer and the router, and most of its time is reading weights anyway.
+        """
+        rounded = self.activations is not Activations.F32
+        mode = Activations.INT16 if rounded else Activations.F32
+        return Linear(self.weights.matrix(name), mode)
 
     def router(self, name: str) -> Linear:
         """Exact in every mode: the router decides which weights run at all."""
         return Linear(self.weights.matrix(name), Activations.F32)
 
     def norm(self, name: str) -> RMSNorm:
-        return RMSNorm(self.weights.vector(name), self.shape.rms_eps)
+        return RMSNorm(self.weights.floats(f"{name}.weight"), self.rms_eps)
 
     def head(self) -> Linear:
         """The output matrix, which may be the embedding's."""
         return self.linear("token_embd" if self.shape.tied_output else "output")
 
 
-def inverse_frequencies(shape: ModelShape, weights: Weights) -> Tensor:
-    """(rope_dims / 2,) float64, radians per position.
+def inverse_frequencies(base: float, dims: int) -> Tensor:
+    """(dims / 2,) float64, radians per position.
+
+    Source: RoFormer (arXiv 2104.09864).
+    """
+    exponents = np.arange(0, dims, 2, dtype=np.float64) / dims
+    return torch.from_numpy(base**-exponents)
+
+
+def scaled_frequencies(shape: DecoderShape, weights: Weights) -> Tensor:
+    """(rope_dims / 2,) float64, radians per position, as the file scales them.
 
     Linear scaling divides positions; `rope_freqs`, where a file has it, divides each frequency.
-    Source: RoFormer (arXiv 2104.09864) for the base; llama.cpp for rope_freqs.
+    Source: llama.cpp for rope_freqs.
     """
-    exponents = np.arange(0, shape.rope_dims, 2, dtype=np.float64) / shape.rope_dims
-    frequencies = torch.from_numpy(shape.rope_base**-exponents / shape.rope_factor)
+    frequencies = inverse_frequencies(shape.rope_base, shape.rope_dims) / shape.rope_factor
     if weights.has("rope_freqs"):
-        frequencies = frequencies / weights.vector("rope_freqs").double()
+        frequencies = frequencies / weights.floats("rope_freqs.weight").double()
     return frequencies.contiguous()

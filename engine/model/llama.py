@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from engine.experts.store import ExpertStore
-from engine.gguf.shape import ModelShape
+from engine.gguf.shape import DecoderShape
 from engine.kernels import ops
 from engine.kernels.ops import Activations, QuantMatrix, RopeStyle
-from engine.kv.pool import KVPool
+from engine.kv.memory import SequenceMemory
 from engine.kv.tables import StepPlaces
 from engine.model.attention import Attention
-from engine.model.layers import DenseFFN, Linear, Parts, RMSNorm, inverse_frequencies
+from engine.model.layers import DenseFFN, Linear, Parts, RMSNorm, scaled_frequencies
 from engine.model.loader import Weights
 
 
@@ -39,19 +39,25 @@ class Llama:
     norm: RMSNorm
     head: Linear
     experts: ExpertStore | None = None
+    draft: None = None
+    index_use: None = None
+    ngram_table: None = None
 
     @classmethod
-    def build(cls, shape: ModelShape, weights: Weights, activations: Activations) -> Llama:
+    def build(cls, shape: DecoderShape, weights: Weights, activations: Activations) -> Llama:
         """Parameters are views of the mapped file."""
         parts = Parts(shape, weights, activations)
-        inv_freq = inverse_frequencies(shape, weights)
+        inv_freq = scaled_frequencies(shape, weights)
 
         def layer(index: int) -> _Layer:
             blk = f"blk.{index}"
             return _Layer(
                 attn_norm=parts.norm(f"{blk}.attn_norm"),
                 attention=Attention.build(
-                    *(parts, index), inv_freq=inv_freq, style=RopeStyle.NORM, head_norms=False
+                    *(parts, shape, index),
+                    inv_freq=inv_freq,
+                    style=RopeStyle.NORM,
+                    head_norms=False,
                 ),
                 ffn_norm=parts.norm(f"{blk}.ffn_norm"),
                 ffn=DenseFFN(
@@ -68,14 +74,17 @@ class Llama:
             head=parts.head(),
         )
 
-    def forward(self, ids: Tensor, places: StepPlaces, pool: KVPool) -> Tensor:
+    def forward(self, ids: Tensor, places: StepPlaces, memory: SequenceMemory) -> Tensor:
         """ids (tokens,) int64 -> (tokens, hidden), after the last layer, before the final norm."""
         x = ops.embedding(ids, self.embedding)
         for layer in self.layers:
-            x = x + layer.attention(layer.attn_norm(x), places, pool)
+            x = x + layer.attention(layer.attn_norm(x), places, memory)
             x = x + layer.ffn(layer.ffn_norm(x))
         return x
 
     def logits(self, x: Tensor) -> Tensor:
         """x (rows, hidden) -> (rows, vocab)."""
         return self.head(self.norm(x))
+
+    def close(self) -> None:
+        """Nothing is this model's own."""

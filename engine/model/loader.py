@@ -12,40 +12,42 @@ from torch import Tensor
 
 from engine.gguf.quants import dequantize
 from engine.gguf.reader import GGUFModel, TensorInfo
-from engine.gguf.types import GGMLType
 from engine.kernels.ops import QuantMatrix
 from engine.kernels.support import check_type
 
 
 class Weights:
-    """Looks tensors up by GGUF name, without the `.weight` suffix."""
+    """Looks tensors up by GGUF name."""
 
     def __init__(self, model: GGUFModel) -> None:
-        self._model = model
+        self.file = model
 
     def has(self, name: str) -> bool:
-        return f"{name}.weight" in self._model.tensors
+        return f"{name}.weight" in self.file.tensors
 
-    def vector(self, name: str) -> Tensor:
-        """(n,) float32, converted if the file holds another float type."""
+    def floats(self, name: str) -> Tensor:
+        """A small tensor as float32, the row length last; `name` is whole."""
         tensor = self._known(name)
-        raw = self._model.data(tensor.name)
-        return torch.from_numpy(dequantize(raw, tensor.type).astype(np.float32))
+        values = dequantize(self.file.data(name), tensor.type).astype(np.float32)
+        return torch.from_numpy(values.reshape(tensor.shape[::-1]))
 
     def matrix(self, name: str) -> QuantMatrix:
-        """A matrix (rows, cols), or a stack of them when the tensor has three dimensions."""
-        tensor = self._known(name)
-        cols, rows, *stack = tensor.shape
+        """A matrix (rows, cols), a stack of them when the tensor has three dimensions, or one row.
+
+        `name` is without the `.weight` suffix.
+        """
+        tensor = self._known(f"{name}.weight")
+        cols, rows, stack, *_ = (*tensor.shape, 1, 1)
         return QuantMatrix(
-            data=self._model.data(tensor.name),
-            type=GGMLType(tensor.type),
+            data=self.file.data(tensor.name),
+            type=tensor.type,
             rows=rows,
             cols=cols,
-            num_experts=stack[0] if stack else 1,
+            num_experts=stack,
         )
 
     def _known(self, name: str) -> TensorInfo:
         """The tensor, if it is of a type that can be computed with."""
-        tensor = self._model.tensors[f"{name}.weight"]
-        check_type(self._model.path, tensor.name, tensor.type)
+        tensor = self.file.tensors[name]
+        check_type(self.file.path, tensor.name, tensor.type)
         return tensor

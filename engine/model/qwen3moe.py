@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from engine.experts.store import ExpertStore, LayerExperts, MappedExperts
-from engine.gguf.shape import ModelShape
+from engine.experts.store import ExpertStore, MappedExperts
+from engine.gguf.shape import DecoderShape
 from engine.kernels import ops
 from engine.kernels.ops import Activations, QuantMatrix, RopeStyle
-from engine.kv.pool import KVPool
+from engine.kv.memory import SequenceMemory
 from engine.kv.tables import StepPlaces
 from engine.model.attention import Attention
-from engine.model.layers import Linear, Parts, RMSNorm, inverse_frequencies
+from engine.model.layers import Linear, Parts, RMSNorm, scaled_frequencies
 from engine.model.loader import Weights
-from engine.model.moe import MoE
+from engine.model.moe import MoE, layer_experts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +41,16 @@ class Qwen3MoE:
     norm: RMSNorm
     head: Linear
     experts: ExpertStore
+    draft: None = None
+    index_use: None = None
+    ngram_table: None = None
 
     @classmethod
-    def build(cls, shape: ModelShape, weights: Weights, activations: Activations) -> Qwen3MoE:
+    def build(cls, shape: DecoderShape, weights: Weights, activations: Activations) -> Qwen3MoE:
         """Parameters are views of the mapped file."""
         parts = Parts(shape, weights, activations)
-        inv_freq = inverse_frequencies(shape, weights)
-        stacks = [_layer_experts(weights, f"blk.{index}") for index in range(shape.layers)]
+        inv_freq = scaled_frequencies(shape, weights)
+        stacks = [layer_experts(weights, index) for index in range(shape.layers)]
         experts = MappedExperts(stacks, activations)
 
         def layer(index: int) -> _Layer:
@@ -55,7 +58,7 @@ class Qwen3MoE:
             return _Layer(
                 attn_norm=parts.norm(f"{blk}.attn_norm"),
                 attention=Attention.build(
-                    *(parts, index), inv_freq=inv_freq, style=RopeStyle.NEOX, head_norms=True
+                    *(parts, shape, index), inv_freq=inv_freq, style=RopeStyle.NEOX, head_norms=True
                 ),
                 ffn_norm=parts.norm(f"{blk}.ffn_norm"),
                 moe=MoE(
@@ -63,6 +66,7 @@ class Qwen3MoE:
                     router=parts.router(f"{blk}.ffn_gate_inp"),
                     experts=experts,
                     experts_used=shape.experts_used,
+                    probe=parts.probe,
                 ),
             )
 
@@ -74,11 +78,11 @@ class Qwen3MoE:
             experts=experts,
         )
 
-    def forward(self, ids: Tensor, places: StepPlaces, pool: KVPool) -> Tensor:
+    def forward(self, ids: Tensor, places: StepPlaces, memory: SequenceMemory) -> Tensor:
         """ids (tokens,) int64 -> (tokens, hidden), after the last layer, before the final norm."""
         x = ops.embedding(ids, self.embedding)
         for layer in self.layers:
-            x = x + layer.attention(layer.attn_norm(x), places, pool)
+            x = x + layer.attention(layer.attn_norm(x), places, memory)
             x = x + layer.moe(layer.ffn_norm(x))
         return x
 
@@ -86,10 +90,5 @@ class Qwen3MoE:
         """x (rows, hidden) -> (rows, vocab)."""
         return self.head(self.norm(x))
 
-
-def _layer_experts(weights: Weights, blk: str) -> LayerExperts:
-    return LayerExperts(
-        gate=weights.matrix(f"{blk}.ffn_gate_exps"),
-        up=weights.matrix(f"{blk}.ffn_up_exps"),
-        down=weights.matrix(f"{blk}.ffn_down_exps"),
-    )
+    def close(self) -> None:
+        """Nothing is this model's own."""

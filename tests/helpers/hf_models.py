@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from engine.gguf.reader import GGUFModel, open_gguf
-from engine.gguf.shape import ModelShape, model_shape
+from engine.gguf.shape import DecoderShape, model_shape
 from helpers.f32_copy import expanded
 
 Floats = NDArray[np.float32]
@@ -42,7 +42,7 @@ LLAMA = TRUNK | {
 def hf_qwen3moe(path: Path) -> Any:
     """Qwen3MoeForCausalLM with the weights of the file."""
     with open_gguf(path) as model:
-        shape, weights = model_shape(model), _weights(model)
+        shape, weights = decoder_shape(model), _weights(model)
     config = Qwen3MoeConfig(
         **_sizes(shape),
         rope_parameters={"rope_type": "default", "rope_theta": shape.rope_base},
@@ -67,7 +67,7 @@ def hf_qwen3moe(path: Path) -> Any:
 def hf_llama(path: Path, rope_parameters: dict[str, Any]) -> Any:
     """LlamaForCausalLM with the weights of the file and rotary positions as transformers has it."""
     with open_gguf(path) as model:
-        shape, weights = model_shape(model), _weights(model)
+        shape, weights = decoder_shape(model), _weights(model)
     config = LlamaConfig(
         **_sizes(shape), rope_parameters=rope_parameters, intermediate_size=shape.ff
     )
@@ -93,11 +93,18 @@ def hf_logits(model: Any, prompt: Sequence[int]) -> Floats:
     return logits.numpy()
 
 
+def decoder_shape(model: GGUFModel) -> DecoderShape:
+    """The shape of a plain decoder."""
+    shape = model_shape(model)
+    assert isinstance(shape, DecoderShape)
+    return shape
+
+
 def _weights(model: GGUFModel) -> dict[str, Floats]:
     return {name: expanded(model, tensor) for name, tensor in model.tensors.items()}
 
 
-def _sizes(shape: ModelShape) -> dict[str, Any]:
+def _sizes(shape: DecoderShape) -> dict[str, Any]:
     return {
         "vocab_size": shape.vocab,
         "hidden_size": shape.hidden,
@@ -113,7 +120,7 @@ def _sizes(shape: ModelShape) -> dict[str, Any]:
 
 
 def _trunk(
-    weights: dict[str, Floats], shape: ModelShape, parts: dict[str, str]
+    weights: dict[str, Floats], shape: DecoderShape, parts: dict[str, str]
 ) -> dict[str, Floats]:
     head = "token_embd.weight" if shape.tied_output else "output.weight"
     state = {

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.config import KV_TOKENS_AUTO_MAX, MIB, EngineConfig, kv_bytes_per_token, resolve
+from engine.config import KV_TOKENS_AUTO_MAX, MIB, SEQUENCES_AUTO_MAX, EngineConfig, resolve
 from engine.errors import CapacityError
-from engine.gguf.shape import ModelShape
+from engine.gguf.shape import DecoderShape
+from engine.kv.layout import PagedState, SlottedState, StateLayout, state_layout
 
-SHAPE = ModelShape(
+SHAPE = DecoderShape(
     architecture="llama",
     name="m",
     vocab=100,
@@ -36,10 +36,28 @@ VALUES = 2 * 4 * 2 * 16  # keys and values of a position
 PLENTY = 1 << 40
 
 
+LAYOUT = state_layout(SHAPE)
+RECURRENT = StateLayout(
+    paged=(
+        PagedState(name="keys", layers=(3,), row=(2, 16)),
+        PagedState(name="index_keys", layers=(3,), row=(8,), every=12),
+    ),
+    slotted=(
+        SlottedState(name="delta_state", layers=(0, 1, 2), row=(4, 16, 16)),
+        SlottedState(name="ngram_window", layers=(1,), row=(2,), type="i64", fill=7),
+    ),
+)
+
+
 def resolved(
-    *, free_bytes: int = PLENTY, shape: ModelShape = SHAPE, **options: Any
+    *,
+    free_bytes: int = PLENTY,
+    layout: StateLayout = LAYOUT,
+    context: int = 4096,
+    **options: Any,
 ) -> EngineConfig:
-    return resolve(EngineConfig(model=Path("m"), **options), shape, free_bytes=free_bytes)
+    config = EngineConfig(model=Path("m"), **options)
+    return resolve(config, layout, context=context, free_bytes=free_bytes)
 
 
 @pytest.mark.parametrize(
@@ -56,10 +74,35 @@ def test_kv_type_follows_the_activations(activations: str, kv_type: str, expecte
 
 
 def test_bytes_per_token_count_keys_and_values_of_all_layers() -> None:
-    assert (kv_bytes_per_token(SHAPE, "f32"), kv_bytes_per_token(SHAPE, "f16")) == (
-        4 * VALUES,
-        2 * VALUES,
-    )
+    assert LAYOUT.bytes_per_token("f32") == 4 * VALUES
+    assert LAYOUT.bytes_per_token("f16") == 2 * VALUES
+
+
+def test_state_that_is_kept_per_block_counts_its_share() -> None:
+    assert RECURRENT.bytes_per_token("f16") == -(-2 * (12 * 2 * 16 + 8) // 12)
+
+
+def test_slots_count_every_layer_and_type() -> None:
+    assert LAYOUT.bytes_per_sequence == 0
+    assert RECURRENT.bytes_per_sequence == 3 * 4 * 16 * 16 * 4 + 2 * 8
+
+
+def test_pages_hold_whole_blocks() -> None:
+    assert resolved(layout=RECURRENT).page_tokens == 24
+    assert resolved(layout=RECURRENT, kv_tokens=25).kv_tokens == 48
+
+
+def test_automatic_sequences_take_an_eighth_of_the_memory() -> None:
+    free = 8 * 5 * RECURRENT.bytes_per_sequence
+    assert resolved(layout=RECURRENT, free_bytes=free).sequences_max == 5
+    assert resolved(layout=RECURRENT).sequences_max == SEQUENCES_AUTO_MAX
+    assert resolved(layout=LAYOUT, free_bytes=MIB).sequences_max == SEQUENCES_AUTO_MAX
+
+
+def test_sequences_that_do_not_fit_name_the_shortfall_and_the_flags() -> None:
+    free = 99 * RECURRENT.bytes_per_sequence
+    with pytest.raises(CapacityError, match=r"100 sequences 2 MiB.* --sequences-max would free"):
+        resolved(layout=RECURRENT, sequences_max=100, kv_tokens=24, free_bytes=free)
 
 
 @pytest.mark.parametrize(
@@ -73,8 +116,7 @@ def test_bytes_per_token_count_keys_and_values_of_all_layers() -> None:
 def test_automatic_cache_fits_context_and_sequences(
     context: int, sequences_max: int, expected: int
 ) -> None:
-    shape = replace(SHAPE, context=context)
-    assert resolved(shape=shape, sequences_max=sequences_max).kv_tokens == expected
+    assert resolved(context=context, sequences_max=sequences_max).kv_tokens == expected
 
 
 def test_automatic_cache_takes_a_quarter_of_the_memory() -> None:

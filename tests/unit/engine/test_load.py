@@ -136,21 +136,23 @@ def with_tensor(path: Path, name: str, length: int) -> Path:
     ],
     ids=["type", "bias", "rope_freqs"],
 )
-@pytest.mark.parametrize(
-    "open_it", [check_model, lambda path: load_engine(EngineConfig(model=path))]
-)
+@pytest.mark.parametrize("open_it", [check_model, load_engine])
 def test_file_that_would_be_run_wrongly_is_refused_before_and_while_loading(
-    make: Callable[[Path], Path], reason: str, open_it: Callable[[Path], object], tmp_path: Path
+    make: Callable[[Path], Path],
+    reason: str,
+    open_it: Callable[[EngineConfig], object],
+    tmp_path: Path,
 ) -> None:
     with pytest.raises(ModelFileError, match=reason):
-        open_it(make(tmp_path / "m.gguf"))
+        open_it(EngineConfig(model=make(tmp_path / "m.gguf")))
 
 
 def test_checking_a_model_imports_no_torch(tmp_path: Path) -> None:
     path = write_model(tmp_path / "m.gguf", TINY)
     code = (
         "import sys; from pathlib import Path; from engine.load import check_model;"
-        f"check_model(Path({str(path)!r})); sys.exit('torch' in sys.modules)"
+        "from engine.config import EngineConfig;"
+        f"check_model(EngineConfig(model=Path({str(path)!r}))); sys.exit('torch' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

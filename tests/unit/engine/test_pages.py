@@ -70,22 +70,28 @@ def test_pages_are_not_released_more_often_than_held() -> None:
 
 
 def test_places_lay_spans_one_after_another() -> None:
-    spans = [Span(pages=[7, 2, 5], first=3, count=6), Span(pages=[1], first=0, count=2)]
+    spans = [
+        Span(pages=[7, 2, 5], slot=6, first=3, count=6),
+        Span(pages=[1], slot=0, first=0, count=2),
+    ]
     laid = places(spans, page_tokens=4)
     assert laid.paged.page_table.tolist() == [[7, 2, 5], [1, 0, 0]]
     assert laid.paged.sequence.tolist() == [0] * 6 + [1] * 2
     assert laid.positions.tolist() == [3, 4, 5, 6, 7, 8, 0, 1]
     assert laid.slots.tolist() == [7 * 4 + 3, 8, 9, 10, 11, 20, 4, 5]
+    assert laid.spans.offsets.tolist() == [0, 6, 8]
+    assert laid.spans.slots.tolist() == [6, 0]
 
 
 def test_places_have_the_types_that_the_ops_take() -> None:
-    laid = places([Span(pages=(0,), first=0, count=1)], page_tokens=1)
-    paged = (laid.paged.page_table, laid.paged.sequence, laid.positions)
+    laid = places([Span(pages=(0,), slot=0, first=0, count=1)], page_tokens=1)
+    paged = [laid.paged.page_table, laid.paged.sequence, laid.positions]
+    paged += [laid.spans.offsets, laid.spans.slots]
     assert {tensor.dtype for tensor in paged} == {torch.int32}
     assert laid.slots.dtype is torch.int64
 
 
 def test_slots_beyond_32_bits_do_not_wrap() -> None:
     page = 2**31 - 1
-    laid = places([Span(pages=[page], first=2, count=1)], page_tokens=16)
+    laid = places([Span(pages=[page], slot=0, first=2, count=1)], page_tokens=16)
     assert laid.slots.tolist() == [page * 16 + 2]

@@ -12,13 +12,13 @@ import pytest
 
 from engine.api import Sampling, SequenceId
 from engine.errors import NumericsError
+from engine.rules import impossible
 from engine.sampler import (
     Floats,
     adjust,
     best,
     candidates,
     draw,
-    impossible,
     log_softmax,
     nucleus,
     sample,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,7 @@ def test_vectors_of_any_float_type_become_float32(type: GGMLType, tmp_path: Path
     )
     write_gguf(tmp_path / "m.gguf", {}, [source])
     with open_gguf(tmp_path / "m.gguf") as model:
-        vector = Weights(model).vector("n")
+        vector = Weights(model).floats("n.weight")
     assert vector.dtype is torch.float32
     assert vector.tolist() == values.tolist()
 
@@ -60,6 +61,7 @@ def test_tensor_of_a_type_without_kernels_is_refused(name: str, tmp_path: Path) 
     write_gguf(path, tiny_metadata(plain), sources)
     with open_gguf(path) as model:
         weights = Weights(model)
-        read = weights.vector if name == "output_norm" else weights.matrix
+        whole = f"{name}.weight"
+        read = partial(weights.floats, whole) if "norm" in name else partial(weights.matrix, name)
         with pytest.raises(ModelFileError, match=rf"{name}\.weight is of type I32"):
-            read(name)
+            read()

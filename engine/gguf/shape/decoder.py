@@ -1,23 +1,23 @@
-"""What a model is: its sizes from metadata, checked against the tensors that are there.
-
-`model_shape(model)` is called once when a model is loaded and refuses by name whatever cannot be
-right. A new architecture adds a reader to `ARCHITECTURES`.
-"""
+"""Shapes of plain decoders: `llama` (dense) and `qwen3moe` (a mixture of experts)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine.errors import ModelFileError
 from engine.gguf.reader import GGUFModel
-
-LAYERS_MAX = 1024
-Dimensions = tuple[int, ...]  # in GGUF order: row length first
+from engine.gguf.shape.checks import (
+    LAYERS_MAX,
+    Dimensions,
+    check_tensors,
+    head_problems,
+    refuse_impossible,
+    vocabulary,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelShape:
+class DecoderShape:
     """Sizes of a decoder. Expert numbers are 0 for a dense model."""
 
     architecture: str
@@ -39,36 +39,25 @@ class ModelShape:
     rope_factor: float  # linear scaling: positions are divided by it
     tied_output: bool
 
-    @property
-    def kv_values_per_token(self) -> int:
-        """Keys and values of all layers, in numbers."""
-        return 2 * self.layers * self.kv_heads * self.head_dim
 
-
-def model_shape(model: GGUFModel) -> ModelShape:
-    """Read and check the shape. Raises ModelFileError for anything that does not fit together."""
-    architecture = model.architecture
-    if architecture not in ARCHITECTURES:
-        known = ", ".join(sorted(ARCHITECTURES))
-        raise ModelFileError(model.path, f"unknown architecture {architecture!r}; known: {known}")
-    is_moe, tensors_of = ARCHITECTURES[architecture]
+def read_decoder(model: GGUFModel) -> DecoderShape:
+    """The shape of a plain decoder, checked against its tensors."""
+    is_moe, tensors_of = TENSORS[model.architecture]
     shape = _read(model, is_moe=is_moe)
-    _check_tensors(model, tensors_of(shape), _optional_tensors(shape))
+    check_tensors(model, tensors_of(shape), _optional_tensors(shape))
     return shape
 
 
-def _read(model: GGUFModel, *, is_moe: bool) -> ModelShape:
+def _read(model: GGUFModel, *, is_moe: bool) -> DecoderShape:
     meta, prefix = model.metadata, model.architecture
-    embedding = model.tensors.get("token_embd.weight")
-    if embedding is None or len(embedding.shape) != 2:
-        raise ModelFileError(model.path, "tensor token_embd.weight is missing")
+    vocab = vocabulary(model)
     hidden = meta.integer(f"{prefix}.embedding_length", least=1)
     heads = meta.integer(f"{prefix}.attention.head_count", least=1)
     head_dim = meta.integer(f"{prefix}.attention.key_length", hidden // heads, least=1)
-    shape = ModelShape(
+    shape = DecoderShape(
         architecture=prefix,
         name=meta.text("general.name", model.path.stem),
-        vocab=embedding.shape[1],
+        vocab=vocab,
         layers=meta.integer(f"{prefix}.block_count", least=1),
         hidden=hidden,
         heads=heads,
@@ -108,46 +97,22 @@ def _rope_factor(model: GGUFModel) -> float:
     raise meta.wrong(f"{prefix}.rope.scaling.type", f"is {kind!r}; none and linear are known")
 
 
-def _check_sizes(model: GGUFModel, s: ModelShape) -> None:
+def _check_sizes(model: GGUFModel, s: DecoderShape) -> None:
     value_dim = model.metadata.integer(f"{s.architecture}.attention.value_length", s.head_dim)
-    problems = {
+    heads = head_problems(
+        heads=s.heads, kv_heads=s.kv_heads, head_dim=s.head_dim, rope_dims=s.rope_dims
+    )
+    others = {
         f"{s.layers} layers": s.layers > LAYERS_MAX,
-        f"{s.heads} heads do not share {s.kv_heads} key heads": s.heads % s.kv_heads != 0,
-        f"heads of {s.head_dim}: not a multiple of 8 up to 1024": s.head_dim % 8 != 0
-        or s.head_dim > 1024,
         f"value_length {value_dim} differs from key_length {s.head_dim}": value_dim != s.head_dim,
-        f"{s.rope_dims} rotating dimensions in heads of {s.head_dim}": s.rope_dims > s.head_dim
-        or s.rope_dims % 2 != 0,
         f"{s.experts_used} of {s.experts} experts used": s.experts_used > s.experts,
         f"epsilon {s.rms_eps}": s.rms_eps < 0,
         f"rope base {s.rope_base}, factor {s.rope_factor}": min(s.rope_base, s.rope_factor) <= 0,
     }
-    for problem, present in problems.items():
-        if present:
-            raise ModelFileError(model.path, f"impossible shape: {problem}")
+    refuse_impossible(model, heads | others)
 
 
-def _check_tensors(
-    model: GGUFModel, required: Mapping[str, Dimensions], optional: Mapping[str, Dimensions]
-) -> None:
-    """A tensor that no code reads, such as a bias, is refused: without it the output is another."""
-    for name in model.tensors:
-        if name not in required and name not in optional:
-            raise ModelFileError(
-                model.path, f"tensor {name} has no place in architecture {model.architecture}"
-            )
-    for name, dimensions in {**required, **optional}.items():
-        tensor = model.tensors.get(name)
-        if tensor is None and name in optional:
-            continue
-        if tensor is None:
-            raise ModelFileError(model.path, f"tensor {name} is missing")
-        if tensor.shape != dimensions:
-            found, want = list(tensor.shape), list(dimensions)
-            raise ModelFileError(model.path, f"tensor {name} is {found}, {want} expected")
-
-
-def _trunk_tensors(s: ModelShape) -> dict[str, Dimensions]:
+def _trunk_tensors(s: DecoderShape) -> dict[str, Dimensions]:
     """Embedding, head, attention and norms: what both architectures have."""
     queries, keys = s.heads * s.head_dim, s.kv_heads * s.head_dim
     tensors: dict[str, Dimensions] = {
@@ -169,11 +134,11 @@ def _trunk_tensors(s: ModelShape) -> dict[str, Dimensions]:
     return tensors
 
 
-def _optional_tensors(s: ModelShape) -> dict[str, Dimensions]:
+def _optional_tensors(s: DecoderShape) -> dict[str, Dimensions]:
     return {"rope_freqs.weight": (s.rope_dims // 2,)}
 
 
-def _llama_tensors(s: ModelShape) -> dict[str, Dimensions]:
+def _llama_tensors(s: DecoderShape) -> dict[str, Dimensions]:
     tensors = _trunk_tensors(s)
     for layer in range(s.layers):
         tensors[f"blk.{layer}.ffn_gate.weight"] = (s.hidden, s.ff)
@@ -182,7 +147,7 @@ def _llama_tensors(s: ModelShape) -> dict[str, Dimensions]:
     return tensors
 
 
-def _qwen3moe_tensors(s: ModelShape) -> dict[str, Dimensions]:
+def _qwen3moe_tensors(s: DecoderShape) -> dict[str, Dimensions]:
     tensors = _trunk_tensors(s)
     for layer in range(s.layers):
         parts: dict[str, Dimensions] = {
@@ -198,7 +163,7 @@ def _qwen3moe_tensors(s: ModelShape) -> dict[str, Dimensions]:
 
 
 # architecture -> has experts, its required tensors
-ARCHITECTURES: dict[str, tuple[bool, Callable[[ModelShape], dict[str, Dimensions]]]] = {
+TENSORS: dict[str, tuple[bool, Callable[[DecoderShape], dict[str, Dimensions]]]] = {
     "llama": (False, _llama_tensors),
     "qwen3moe": (True, _qwen3moe_tensors),
 }
