@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from jinja2 import Template, TemplateError, TemplateSyntaxError
+from jinja2 import Template, TemplateError, TemplateSyntaxError, meta
 
 from engine.errors import PromptError, TextError
 from engine.text.sandbox import ChatEnvironment, Limits
@@ -47,6 +47,7 @@ class ChatTemplate:
         self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
         self._environment = ChatEnvironment(limits or Limits(), now)
         self._template = _compiled(self._environment, source)
+        self._variables = meta.find_undeclared_variables(self._environment.parse(source))
 
     @classmethod
     def from_metadata(
@@ -63,6 +64,10 @@ class ChatTemplate:
             bos_token=_text_of(tokenizer, tokenizer.bos_id),
             eos_token=_text_of(tokenizer, tokenizer.eos_id),
         )
+
+    def knows(self, switch: str) -> bool:
+        """Whether the template looks at a variable that its caller may set."""
+        return switch in self._variables
 
     def render(
         self,

@@ -16,6 +16,16 @@ def add_engine_flags(parser: argparse.ArgumentParser) -> None:
     """The model and how to compute."""
     parser.add_argument("model", type=Path, help="GGUF file (any shard of a split set)")
     parser.add_argument(
+        "--ngram-table", type=Path, help="file of the n-gram table, if it is not the model's"
+    )
+    parser.add_argument("--mtp", type=Path, help="file of the draft (MTP) block, likewise")
+    parser.add_argument(
+        "--experts-per-token",
+        type=count_or_auto,
+        default=0,
+        help="experts a token uses; fewer is faster and approximate; 0: as the model says",
+    )
+    parser.add_argument(
         "--threads", type=count_or_auto, default=0, help="compute threads; 0: all cores"
     )
     parser.add_argument(
@@ -26,10 +36,13 @@ def add_engine_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def engine_config(args: argparse.Namespace, *, sequences_max: int = 64) -> EngineConfig:
+def engine_config(args: argparse.Namespace, *, sequences_max: int = 0) -> EngineConfig:
     """The engine's configuration from the flags above."""
     return EngineConfig(
         model=args.model,
+        ngram_table=args.ngram_table,
+        draft_model=args.mtp,
+        experts_per_token=args.experts_per_token,
         threads=args.threads,
         activations=args.activations,
         kv_tokens=args.kv_tokens,

@@ -8,19 +8,18 @@ a batch does not share experts more than real text would by accident of being eq
 from __future__ import annotations
 
 import argparse
-import statistics
 import time
 from typing import TYPE_CHECKING
 
-from services.cli import bench_serve
+from services.cli import bench_context, bench_serve
 from services.cli.arguments import add_engine_flags, emit, engine_config, numbers
+from services.cli.bench_record import WARM_UP_STEPS, record
 from services.common.config import count
 
 if TYPE_CHECKING:
     from engine.step import ModelEngine
 
 PROMPT_SEED = 20_261_201
-WARM_UP_STEPS = 3
 PREFILL_LENGTHS = (512, 2048)
 
 
@@ -32,6 +31,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_engine_flags(decode)
     decode.add_argument("--batch", default="1,2,4,8,16", help="sequences, a list (%(default)s)")
     decode.add_argument("--context", type=count, default=64, help="prompt tokens (%(default)s)")
+    decode.add_argument(
+        "--contexts",
+        help="instead of batches: one sequence at each of these lengths, whose state is random",
+    )
     decode.add_argument("--steps", type=count, default=32, help="steps measured (%(default)s)")
     decode.add_argument("--json", action="store_true", help="one JSON object per line")
     decode.set_defaults(run=run_decode)
@@ -48,12 +51,14 @@ def run_decode(args: argparse.Namespace) -> int:
     """One record per batch size."""
     from engine.load import load_engine
 
+    if args.contexts is not None:
+        return bench_context.run(args)
     batches = numbers("--batch", args.batch)
     engine = load_engine(engine_config(args, sequences_max=max(batches)))
     try:
         for batch in batches:
             seconds, bytes_read = _decode(engine, batch, args.context, args.steps)
-            emit(_record(args, "decode", batch, batch, seconds, bytes_read), as_json=args.json)
+            emit(record(args, "decode", batch, batch, seconds, bytes_read), as_json=args.json)
     finally:
         engine.close()
     return 0
@@ -74,8 +79,8 @@ def run_prefill(args: argparse.Namespace) -> int:
             check_prompt(engine, prompt, 1)
             runs = [_prefill(engine, prompt) for _ in range(1 + args.repeat)][1:]
             seconds, bytes_read = [s for s, _ in runs], runs[0][1]
-            record = _record(args, "prefill", 1, length, seconds, bytes_read)
-            emit(record | {"context": length}, as_json=args.json)
+            made = record(args, "prefill", 1, length, seconds, bytes_read)
+            emit(made | {"context": length}, as_json=args.json)
     finally:
         engine.close()
     return 0
@@ -150,29 +155,3 @@ def _prefill(engine: ModelEngine, prompt: list[int]) -> tuple[float, float]:
         return time.perf_counter() - began, bytes_read
     finally:
         engine.reset()
-
-
-def _record(
-    args: argparse.Namespace,
-    bench: str,
-    batch: int,
-    tokens: int,
-    seconds: list[float],
-    bytes_read: float,
-) -> dict[str, object]:
-    """`tokens` were computed in each of `seconds`."""
-    from engine.kernels import ops
-
-    middle = statistics.median(seconds)
-    return {
-        "bench": bench,
-        "model": args.model.name,
-        "activations": args.activations,
-        "threads": ops.num_threads(),
-        "batch": batch,
-        "tokens_per_second": round(tokens / middle, 2),
-        "bytes_per_token": int(bytes_read / tokens),
-        "seconds_min": round(min(seconds), 6),
-        "seconds_median": round(middle, 6),
-        "seconds_max": round(max(seconds), 6),
-    }

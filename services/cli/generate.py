@@ -49,13 +49,12 @@ def run(args: argparse.Namespace) -> int:
     """Generate; text streams to stdout unless --json."""
     from engine.api import Sampling
     from engine.errors import PromptError
-    from engine.load import check_model, load_engine
+    from engine.load import load_engine
     from engine.local import generate
     from engine.text.detokenizer import Detokenizer
     from engine.text.load import load_text
 
     _check_flags(args)
-    check_model(args.model)
     text = load_text(args.model)
     prompts = _prompts(args, text)
     if args.chat and text.chat_template is None:

@@ -16,9 +16,9 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from services.cli.arguments import add_engine_flags
+from services.cli.arguments import add_engine_flags, engine_config
 from services.cli.processes import Child, Supervisor, python_module
-from services.common.config import count, port, seconds
+from services.common.config import count, count_or_auto, port, seconds
 
 PORT_MAX = 65535
 
@@ -39,7 +39,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--model-id", help="name that clients ask for (default: from the file)")
     parser.add_argument("--workers", type=count, default=1, help="worker processes; 1 so far")
     parser.add_argument("--device", default="auto", help="auto or cpu so far (%(default)s)")
-    parser.add_argument("--sequences-max", type=count, default=64, help="sequences running at once")
+    parser.add_argument(
+        "--sequences-max", type=count_or_auto, default=0, help="sequences at once; 0: auto"
+    )
     parser.add_argument("--queue-requests-max", type=count, default=256, help="requests waiting")
     parser.add_argument("--drain-seconds", type=seconds, default=30.0, help="to finish on SIGTERM")
     parser.set_defaults(run=run)
@@ -59,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         raise EngineError(f"--workers {args.workers}: one worker is supported so far")
     if args.device not in ("auto", "cpu"):
         raise EngineError(f"--device {args.device}: this build computes on the CPU only (cpu)")
-    check_model(args.model)
+    check_model(engine_config(args))
     with tempfile.TemporaryDirectory(prefix="lamina-") as folder:
         return asyncio.run(Supervisor(children(args, Path(folder)), args.drain_seconds).run())
 
@@ -70,6 +72,10 @@ def children(args: argparse.Namespace, folder: Path) -> list[Child]:
     drain = ["--drain-seconds", str(args.drain_seconds)]
     first = metrics_port(args)
     metrics = [f"{args.host}:{first and first + n}" for n in (0, 1)]  # port 0 stays 0
+    companions = [
+        *(["--ngram-table", str(args.ngram_table)] if args.ngram_table else []),
+        *(["--mtp", str(args.mtp)] if args.mtp else []),
+    ]
     model_id = ["--model-id", args.model_id] if args.model_id else []
     return [
         Child(
@@ -79,6 +85,7 @@ def children(args: argparse.Namespace, folder: Path) -> list[Child]:
                 *("--model", str(args.model), "--listen", worker, "--metrics-listen", metrics[1]),
                 *("--threads", str(args.threads), "--activations", args.activations),
                 *("--kv-tokens", str(args.kv_tokens)),
+                *("--experts-per-token", str(args.experts_per_token), *companions),
                 *("--sequences-max", str(args.sequences_max), *drain),
             ),
         ),

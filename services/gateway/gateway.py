@@ -93,8 +93,13 @@ class Gateway:
             "created": self._started,
             "owned_by": "lamina",
         }
-        if self._scheduler.facts is not None:
-            body["max_model_len"] = self._scheduler.facts.context_tokens_max
+        facts = self._scheduler.facts
+        if facts is not None:
+            body["max_model_len"] = facts.context_tokens_max
+            if facts.experts_per_token != facts.model_experts_per_token:
+                body["approximate"] = True
+                body["experts_per_token"] = facts.experts_per_token
+                body["model_experts_per_token"] = facts.model_experts_per_token
         return body
 
     @contextmanager

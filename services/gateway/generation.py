@@ -83,9 +83,7 @@ class Answer:
         request = self._request
         texts, facts = self._gateway.ready()
         if isinstance(request, ChatCompletionRequest):
-            prompts = [
-                await texts.encode_chat(request.messages, request.chat_template_kwargs or {})
-            ]
+            prompts = [await texts.encode_chat(request.messages, request.template_switches)]
         else:
             prompts = [await texts.encode_prompt(prompt) for prompt in request.prompt]
         jobs = make_jobs(

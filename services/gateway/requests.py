@@ -34,6 +34,7 @@ from services.gateway.fields import (
 )
 
 CHOICES_PER_PROMPT_MAX = 128
+EFFORT = "reasoning_effort"  # also the name of the template's variable
 
 _HARMLESS = frozenset(
     {
@@ -56,7 +57,6 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "moderation": (),
     "parallel_tool_calls": (True, False),  # says nothing without tools
     "prediction": (),
-    "reasoning_effort": (),
     "response_format": ({"type": "text"},),
     "suffix": ("",),
     "tool_choice": ("none", "auto"),  # says nothing without tools
@@ -152,6 +152,7 @@ class ChatCompletionRequest(GenerationRequest):
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
+    reasoning_effort: str | None = None
 
     @property
     def output_tokens_max(self) -> int | None:
@@ -162,6 +163,12 @@ class ChatCompletionRequest(GenerationRequest):
     def top_logprobs_wanted(self) -> int | None:
         """None: no log probabilities; n: the chosen token's and the n best."""
         return (self.top_logprobs or 0) if self.logprobs else None
+
+    @property
+    def template_switches(self) -> dict[str, Any]:
+        """Variables for the model's chat template."""
+        effort = {} if self.reasoning_effort is None else {EFFORT: self.reasoning_effort}
+        return {**(self.chat_template_kwargs or {}), **effort}
 
 
 class CompletionRequest(GenerationRequest):
@@ -197,6 +204,11 @@ def parse_chat(body: bytes) -> ChatCompletionRequest:
         if key in {"self", "messages", "tools", "add_generation_prompt"}:
             raise BadRequest(
                 f"'chat_template_kwargs' may not set '{key}'.", param=f"chat_template_kwargs.{key}"
+            )
+        if key == EFFORT and request.reasoning_effort is not None:
+            raise BadRequest(
+                f"'{EFFORT}' and 'chat_template_kwargs.{EFFORT}' are both set; send one of them.",
+                param=EFFORT,
             )
     return request
 

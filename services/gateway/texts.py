@@ -18,7 +18,7 @@ from engine.text.load import TextSide, load_text
 from engine.text.tokenizer import Tokenizer
 from services.gateway.failures import BadRequest
 from services.gateway.fields import Prompt
-from services.gateway.requests import Message
+from services.gateway.requests import EFFORT, Message
 
 THREADS = 2
 INLINE_CHARS_MAX = 4096  # about a millisecond of tokenising; more would stall other streams
@@ -63,6 +63,12 @@ class Texts:
             raise BadRequest(
                 "This model has no chat template; use /v1/completions.",
                 param="messages",
+                code="unsupported_parameter",
+            )
+        if EFFORT in template_arguments and not template.knows(EFFORT):
+            raise BadRequest(
+                f"This model's chat template knows no '{EFFORT}'.",
+                param=EFFORT,
                 code="unsupported_parameter",
             )
         turns = [message.for_template() for message in messages]

@@ -25,15 +25,15 @@ _sym_db = _symbol_database.Default()
 from services.pb import common_pb2 as services_dot_pb_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bservices/pb/scheduler.proto\x12\tlamina.v1\x1a\x18services/pb/common.proto\"\x9b\x01\n\rSubmitRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\x15\n\rprompt_tokens\x18\x03 \x03(\r\x12\x12\n\nmax_tokens\x18\x04 \x01(\r\x12%\n\x08sampling\x18\x05 \x01(\x0b\x32\x13.lamina.v1.Sampling\x12\x13\n\x0bstop_tokens\x18\x06 \x03(\r\"\xc2\x01\n\x06\x46inish\x12\'\n\x06reason\x18\x01 \x01(\x0e\x32\x17.lamina.v1.FinishReason\x12\x15\n\rprompt_tokens\x18\x02 \x01(\r\x12\x15\n\rcached_tokens\x18\x03 \x01(\r\x12\x19\n\x11\x63ompletion_tokens\x18\x04 \x01(\r\x12\x15\n\rqueue_seconds\x18\x05 \x01(\x01\x12\x17\n\x0fprefill_seconds\x18\x06 \x01(\x01\x12\x16\n\x0e\x64\x65\x63ode_seconds\x18\x07 \x01(\x01\"R\n\x0bSubmitEvent\x12 \n\x06tokens\x18\x01 \x03(\x0b\x32\x10.lamina.v1.Token\x12!\n\x06\x66inish\x18\x02 \x01(\x0b\x32\x11.lamina.v1.Finish\"\x11\n\x0f\x44\x65scribeRequest\"\x9a\x01\n\x0b\x44\x65scription\x12\x12\n\nmodel_name\x18\x01 \x01(\t\x12\x14\n\x0c\x61rchitecture\x18\x02 \x01(\t\x12\x12\n\nvocab_size\x18\x03 \x01(\r\x12\x1a\n\x12\x63ontext_tokens_max\x18\x04 \x01(\r\x12\x15\n\rsequences_max\x18\x05 \x01(\r\x12\x1a\n\x12queue_requests_max\x18\x06 \x01(\r*_\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x32\x89\x01\n\tScheduler\x12<\n\x06Submit\x12\x18.lamina.v1.SubmitRequest\x1a\x16.lamina.v1.SubmitEvent0\x01\x12>\n\x08\x44\x65scribe\x12\x1a.lamina.v1.DescribeRequest\x1a\x16.lamina.v1.Descriptionb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bservices/pb/scheduler.proto\x12\tlamina.v1\x1a\x18services/pb/common.proto\"\x9b\x01\n\rSubmitRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\x15\n\rprompt_tokens\x18\x03 \x03(\r\x12\x12\n\nmax_tokens\x18\x04 \x01(\r\x12%\n\x08sampling\x18\x05 \x01(\x0b\x32\x13.lamina.v1.Sampling\x12\x13\n\x0bstop_tokens\x18\x06 \x03(\r\"\xc2\x01\n\x06\x46inish\x12\'\n\x06reason\x18\x01 \x01(\x0e\x32\x17.lamina.v1.FinishReason\x12\x15\n\rprompt_tokens\x18\x02 \x01(\r\x12\x15\n\rcached_tokens\x18\x03 \x01(\r\x12\x19\n\x11\x63ompletion_tokens\x18\x04 \x01(\r\x12\x15\n\rqueue_seconds\x18\x05 \x01(\x01\x12\x17\n\x0fprefill_seconds\x18\x06 \x01(\x01\x12\x16\n\x0e\x64\x65\x63ode_seconds\x18\x07 \x01(\x01\"R\n\x0bSubmitEvent\x12 \n\x06tokens\x18\x01 \x03(\x0b\x32\x10.lamina.v1.Token\x12!\n\x06\x66inish\x18\x02 \x01(\x0b\x32\x11.lamina.v1.Finish\"\x11\n\x0f\x44\x65scribeRequest\"\xd6\x01\n\x0b\x44\x65scription\x12\x12\n\nmodel_name\x18\x01 \x01(\t\x12\x14\n\x0c\x61rchitecture\x18\x02 \x01(\t\x12\x12\n\nvocab_size\x18\x03 \x01(\r\x12\x1a\n\x12\x63ontext_tokens_max\x18\x04 \x01(\r\x12\x15\n\rsequences_max\x18\x05 \x01(\r\x12\x1a\n\x12queue_requests_max\x18\x06 \x01(\r\x12\x19\n\x11\x65xperts_per_token\x18\x07 \x01(\r\x12\x1f\n\x17model_experts_per_token\x18\x08 \x01(\r*_\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x32\x89\x01\n\tScheduler\x12<\n\x06Submit\x12\x18.lamina.v1.SubmitRequest\x1a\x16.lamina.v1.SubmitEvent0\x01\x12>\n\x08\x44\x65scribe\x12\x1a.lamina.v1.DescribeRequest\x1a\x16.lamina.v1.Descriptionb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'services.pb.scheduler_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_FINISHREASON']._serialized_start=683
-  _globals['_FINISHREASON']._serialized_end=778
+  _globals['_FINISHREASON']._serialized_start=743
+  _globals['_FINISHREASON']._serialized_end=838
   _globals['_SUBMITREQUEST']._serialized_start=69
   _globals['_SUBMITREQUEST']._serialized_end=224
   _globals['_FINISH']._serialized_start=227
@@ -43,7 +43,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DESCRIBEREQUEST']._serialized_start=507
   _globals['_DESCRIBEREQUEST']._serialized_end=524
   _globals['_DESCRIPTION']._serialized_start=527
-  _globals['_DESCRIPTION']._serialized_end=681
-  _globals['_SCHEDULER']._serialized_start=781
-  _globals['_SCHEDULER']._serialized_end=918
+  _globals['_DESCRIPTION']._serialized_end=741
+  _globals['_SCHEDULER']._serialized_start=841
+  _globals['_SCHEDULER']._serialized_end=978
 # @@protoc_insertion_point(module_scope)

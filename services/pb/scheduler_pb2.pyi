@@ -64,17 +64,21 @@ class DescribeRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class Description(_message.Message):
-    __slots__ = ("model_name", "architecture", "vocab_size", "context_tokens_max", "sequences_max", "queue_requests_max")
+    __slots__ = ("model_name", "architecture", "vocab_size", "context_tokens_max", "sequences_max", "queue_requests_max", "experts_per_token", "model_experts_per_token")
     MODEL_NAME_FIELD_NUMBER: _ClassVar[int]
     ARCHITECTURE_FIELD_NUMBER: _ClassVar[int]
     VOCAB_SIZE_FIELD_NUMBER: _ClassVar[int]
     CONTEXT_TOKENS_MAX_FIELD_NUMBER: _ClassVar[int]
     SEQUENCES_MAX_FIELD_NUMBER: _ClassVar[int]
     QUEUE_REQUESTS_MAX_FIELD_NUMBER: _ClassVar[int]
+    EXPERTS_PER_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    MODEL_EXPERTS_PER_TOKEN_FIELD_NUMBER: _ClassVar[int]
     model_name: str
     architecture: str
     vocab_size: int
     context_tokens_max: int
     sequences_max: int
     queue_requests_max: int
-    def __init__(self, model_name: _Optional[str] = ..., architecture: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_tokens_max: _Optional[int] = ..., sequences_max: _Optional[int] = ..., queue_requests_max: _Optional[int] = ...) -> None: ...
+    experts_per_token: int
+    model_experts_per_token: int
+    def __init__(self, model_name: _Optional[str] = ..., architecture: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_tokens_max: _Optional[int] = ..., sequences_max: _Optional[int] = ..., queue_requests_max: _Optional[int] = ..., experts_per_token: _Optional[int] = ..., model_experts_per_token: _Optional[int] = ...) -> None: ...

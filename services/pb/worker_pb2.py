@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from services.pb import common_pb2 as services_dot_pb_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18services/pb/worker.proto\x12\tlamina.v1\x1a\x18services/pb/common.proto\"\x17\n\x15WorkerDescribeRequest\"\xf7\x01\n\x11WorkerDescription\x12\x12\n\nmodel_name\x18\x01 \x01(\t\x12\x14\n\x0c\x61rchitecture\x18\x02 \x01(\t\x12\x12\n\nvocab_size\x18\x03 \x01(\r\x12\x1a\n\x12\x63ontext_tokens_max\x18\x04 \x01(\r\x12\x13\n\x0bpage_tokens\x18\x05 \x01(\r\x12\x11\n\tnum_pages\x18\x06 \x01(\r\x12\x15\n\rsequences_max\x18\x07 \x01(\r\x12\x17\n\x0fstep_tokens_max\x18\x08 \x01(\r\x12\x14\n\x0cweight_bytes\x18\t \x01(\x04\x12\x1a\n\x12kv_bytes_per_token\x18\n \x01(\x04\"c\n\rSequenceStart\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12%\n\x08sampling\x18\x02 \x01(\x0b\x32\x13.lamina.v1.Sampling\x12\x19\n\x11num_prompt_tokens\x18\x03 \x01(\r\"b\n\tStepEntry\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0e\n\x06tokens\x18\x02 \x03(\r\x12\x10\n\x08position\x18\x03 \x01(\r\x12\x11\n\tnew_pages\x18\x04 \x03(\r\x12\x0e\n\x06sample\x18\x05 \x01(\x08\"~\n\x0bStepRequest\x12\x0c\n\x04step\x18\x01 \x01(\x04\x12\x10\n\x08releases\x18\x02 \x03(\x04\x12(\n\x06starts\x18\x03 \x03(\x0b\x32\x18.lamina.v1.SequenceStart\x12%\n\x07\x65ntries\x18\x04 \x03(\x0b\x32\x14.lamina.v1.StepEntry\"A\n\x0cSampledToken\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x1f\n\x05token\x18\x02 \x01(\x0b\x32\x10.lamina.v1.Token\"\x81\x01\n\tStepStats\x12\x14\n\x0cstep_seconds\x18\x01 \x01(\x01\x12\x16\n\x0eprefill_tokens\x18\x02 \x01(\r\x12\x15\n\rdecode_tokens\x18\x03 \x01(\r\x12\x14\n\x0c\x65xperts_used\x18\x04 \x01(\x01\x12\x19\n\x11weight_bytes_read\x18\x05 \x01(\x04\"i\n\nStepResult\x12\x0c\n\x04step\x18\x01 \x01(\x04\x12(\n\x07sampled\x18\x02 \x03(\x0b\x32\x17.lamina.v1.SampledToken\x12#\n\x05stats\x18\x03 \x01(\x0b\x32\x14.lamina.v1.StepStats2\x8e\x01\n\x06Worker\x12J\n\x08\x44\x65scribe\x12 .lamina.v1.WorkerDescribeRequest\x1a\x1c.lamina.v1.WorkerDescription\x12\x38\n\x03Run\x12\x16.lamina.v1.StepRequest\x1a\x15.lamina.v1.StepResult(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18services/pb/worker.proto\x12\tlamina.v1\x1a\x18services/pb/common.proto\"\x17\n\x15WorkerDescribeRequest\"\xb3\x02\n\x11WorkerDescription\x12\x12\n\nmodel_name\x18\x01 \x01(\t\x12\x14\n\x0c\x61rchitecture\x18\x02 \x01(\t\x12\x12\n\nvocab_size\x18\x03 \x01(\r\x12\x1a\n\x12\x63ontext_tokens_max\x18\x04 \x01(\r\x12\x13\n\x0bpage_tokens\x18\x05 \x01(\r\x12\x11\n\tnum_pages\x18\x06 \x01(\r\x12\x15\n\rsequences_max\x18\x07 \x01(\r\x12\x17\n\x0fstep_tokens_max\x18\x08 \x01(\r\x12\x14\n\x0cweight_bytes\x18\t \x01(\x04\x12\x1a\n\x12kv_bytes_per_token\x18\n \x01(\x04\x12\x19\n\x11\x65xperts_per_token\x18\x0b \x01(\r\x12\x1f\n\x17model_experts_per_token\x18\x0c \x01(\r\"c\n\rSequenceStart\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12%\n\x08sampling\x18\x02 \x01(\x0b\x32\x13.lamina.v1.Sampling\x12\x19\n\x11num_prompt_tokens\x18\x03 \x01(\r\"b\n\tStepEntry\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0e\n\x06tokens\x18\x02 \x03(\r\x12\x10\n\x08position\x18\x03 \x01(\r\x12\x11\n\tnew_pages\x18\x04 \x03(\r\x12\x0e\n\x06sample\x18\x05 \x01(\x08\"~\n\x0bStepRequest\x12\x0c\n\x04step\x18\x01 \x01(\x04\x12\x10\n\x08releases\x18\x02 \x03(\x04\x12(\n\x06starts\x18\x03 \x03(\x0b\x32\x18.lamina.v1.SequenceStart\x12%\n\x07\x65ntries\x18\x04 \x03(\x0b\x32\x14.lamina.v1.StepEntry\"A\n\x0cSampledToken\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x1f\n\x05token\x18\x02 \x01(\x0b\x32\x10.lamina.v1.Token\"\x81\x01\n\tStepStats\x12\x14\n\x0cstep_seconds\x18\x01 \x01(\x01\x12\x16\n\x0eprefill_tokens\x18\x02 \x01(\r\x12\x15\n\rdecode_tokens\x18\x03 \x01(\r\x12\x14\n\x0c\x65xperts_used\x18\x04 \x01(\x01\x12\x19\n\x11weight_bytes_read\x18\x05 \x01(\x04\"i\n\nStepResult\x12\x0c\n\x04step\x18\x01 \x01(\x04\x12(\n\x07sampled\x18\x02 \x03(\x0b\x32\x17.lamina.v1.SampledToken\x12#\n\x05stats\x18\x03 \x01(\x0b\x32\x14.lamina.v1.StepStats2\x8e\x01\n\x06Worker\x12J\n\x08\x44\x65scribe\x12 .lamina.v1.WorkerDescribeRequest\x1a\x1c.lamina.v1.WorkerDescription\x12\x38\n\x03Run\x12\x16.lamina.v1.StepRequest\x1a\x15.lamina.v1.StepResult(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,19 +35,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WORKERDESCRIBEREQUEST']._serialized_start=65
   _globals['_WORKERDESCRIBEREQUEST']._serialized_end=88
   _globals['_WORKERDESCRIPTION']._serialized_start=91
-  _globals['_WORKERDESCRIPTION']._serialized_end=338
-  _globals['_SEQUENCESTART']._serialized_start=340
-  _globals['_SEQUENCESTART']._serialized_end=439
-  _globals['_STEPENTRY']._serialized_start=441
-  _globals['_STEPENTRY']._serialized_end=539
-  _globals['_STEPREQUEST']._serialized_start=541
-  _globals['_STEPREQUEST']._serialized_end=667
-  _globals['_SAMPLEDTOKEN']._serialized_start=669
-  _globals['_SAMPLEDTOKEN']._serialized_end=734
-  _globals['_STEPSTATS']._serialized_start=737
-  _globals['_STEPSTATS']._serialized_end=866
-  _globals['_STEPRESULT']._serialized_start=868
-  _globals['_STEPRESULT']._serialized_end=973
-  _globals['_WORKER']._serialized_start=976
-  _globals['_WORKER']._serialized_end=1118
+  _globals['_WORKERDESCRIPTION']._serialized_end=398
+  _globals['_SEQUENCESTART']._serialized_start=400
+  _globals['_SEQUENCESTART']._serialized_end=499
+  _globals['_STEPENTRY']._serialized_start=501
+  _globals['_STEPENTRY']._serialized_end=599
+  _globals['_STEPREQUEST']._serialized_start=601
+  _globals['_STEPREQUEST']._serialized_end=727
+  _globals['_SAMPLEDTOKEN']._serialized_start=729
+  _globals['_SAMPLEDTOKEN']._serialized_end=794
+  _globals['_STEPSTATS']._serialized_start=797
+  _globals['_STEPSTATS']._serialized_end=926
+  _globals['_STEPRESULT']._serialized_start=928
+  _globals['_STEPRESULT']._serialized_end=1033
+  _globals['_WORKER']._serialized_start=1036
+  _globals['_WORKER']._serialized_end=1178
 # @@protoc_insertion_point(module_scope)

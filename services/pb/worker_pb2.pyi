@@ -12,7 +12,7 @@ class WorkerDescribeRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class WorkerDescription(_message.Message):
-    __slots__ = ("model_name", "architecture", "vocab_size", "context_tokens_max", "page_tokens", "num_pages", "sequences_max", "step_tokens_max", "weight_bytes", "kv_bytes_per_token")
+    __slots__ = ("model_name", "architecture", "vocab_size", "context_tokens_max", "page_tokens", "num_pages", "sequences_max", "step_tokens_max", "weight_bytes", "kv_bytes_per_token", "experts_per_token", "model_experts_per_token")
     MODEL_NAME_FIELD_NUMBER: _ClassVar[int]
     ARCHITECTURE_FIELD_NUMBER: _ClassVar[int]
     VOCAB_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -23,6 +23,8 @@ class WorkerDescription(_message.Message):
     STEP_TOKENS_MAX_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_BYTES_FIELD_NUMBER: _ClassVar[int]
     KV_BYTES_PER_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    EXPERTS_PER_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    MODEL_EXPERTS_PER_TOKEN_FIELD_NUMBER: _ClassVar[int]
     model_name: str
     architecture: str
     vocab_size: int
@@ -33,7 +35,9 @@ class WorkerDescription(_message.Message):
     step_tokens_max: int
     weight_bytes: int
     kv_bytes_per_token: int
-    def __init__(self, model_name: _Optional[str] = ..., architecture: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_tokens_max: _Optional[int] = ..., page_tokens: _Optional[int] = ..., num_pages: _Optional[int] = ..., sequences_max: _Optional[int] = ..., step_tokens_max: _Optional[int] = ..., weight_bytes: _Optional[int] = ..., kv_bytes_per_token: _Optional[int] = ...) -> None: ...
+    experts_per_token: int
+    model_experts_per_token: int
+    def __init__(self, model_name: _Optional[str] = ..., architecture: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_tokens_max: _Optional[int] = ..., page_tokens: _Optional[int] = ..., num_pages: _Optional[int] = ..., sequences_max: _Optional[int] = ..., step_tokens_max: _Optional[int] = ..., weight_bytes: _Optional[int] = ..., kv_bytes_per_token: _Optional[int] = ..., experts_per_token: _Optional[int] = ..., model_experts_per_token: _Optional[int] = ...) -> None: ...
 
 class SequenceStart(_message.Message):
     __slots__ = ("sequence", "sampling", "num_prompt_tokens")

@@ -41,6 +41,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServicer):
             context_tokens_max=worker.context_tokens_max,
             sequences_max=worker.sequences_max,
             queue_requests_max=self._queue_requests_max,
+            experts_per_token=worker.experts_per_token,
+            model_experts_per_token=worker.model_experts_per_token,
         )
 
     async def Submit(

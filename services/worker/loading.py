@@ -14,7 +14,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from engine.api import Engine
-from engine.config import EngineConfig, LoadProgress
+from engine.config import SEQUENCES_AUTO_MAX, EngineConfig, LoadProgress
 from engine.errors import EngineError
 from engine.fake import FakeEngine
 
@@ -34,7 +34,7 @@ def make_engine(config: EngineConfig, stopping: threading.Event) -> Engine:
         return FakeEngine(
             page_tokens=config.page_tokens,
             num_pages=kv_tokens // config.page_tokens,
-            sequences_max=config.sequences_max,
+            sequences_max=config.sequences_max or SEQUENCES_AUTO_MAX,
             step_tokens_max=config.step_tokens_max,
         )
     from engine.load import load_engine  # here, because it brings in torch

@@ -28,6 +28,8 @@ def description(facts: EngineFacts) -> worker_pb2.WorkerDescription:
         step_tokens_max=facts.step_tokens_max,
         weight_bytes=facts.weight_bytes,
         kv_bytes_per_token=facts.kv_bytes_per_token,
+        experts_per_token=facts.experts_per_token,
+        model_experts_per_token=facts.model_experts_per_token,
     )
 
 

@@ -22,6 +22,10 @@ class WorkerMetrics:
         self._kv_pages_used = gauge("kv_pages_used", "KV pages that sequences hold.")
         self._sequences_open = gauge("sequences_open", "Sequences open on this worker.")
         self._weight_bytes = gauge("weight_bytes", "Bytes of weights this worker holds.")
+        self._experts_per_token = gauge("experts_per_token", "Routed experts that a token uses.")
+        self._approximate = gauge(
+            "approximate", "1 when tokens use another number of experts than the model's, else 0."
+        )
         self._step_seconds = Histogram(
             *("lamina_worker_step_seconds", "Time to compute a step."),
             buckets=SECONDS_BUCKETS,
@@ -46,6 +50,8 @@ class WorkerMetrics:
         """The engine is ready."""
         self._kv_pages.set(facts.num_pages)
         self._weight_bytes.set(facts.weight_bytes)
+        self._experts_per_token.set(facts.experts_per_token)
+        self._approximate.set(facts.approximate)
 
     def sequences(self, num_open: int, num_pages: int) -> None:
         """What is open after a step, or after a stream ended."""

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from engine.api import Engine
-from engine.errors import EngineError, NumericsError
+from engine.errors import EngineError, NumericsError, StorageError
 from services.common import lifecycle
 from services.common.errors import Draining, Internal, InvalidRequest, NotReady, StaleLease
 from services.pb import worker_pb2 as pb
@@ -86,7 +86,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         request = messages.step_request(message)
         try:
             result = await self._loop.step(request)
-        except NumericsError as error:  # nobody's request is to blame
+        except (NumericsError, StorageError) as error:  # nobody's request is to blame
             raise Internal(f"step {message.step}: {error}") from error
         except EngineError as error:
             raise InvalidRequest(f"step {message.step}: {error}") from error

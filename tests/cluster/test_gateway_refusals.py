@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 from openai.types.chat import ChatCompletionChunk
 
+from helpers.qwen_template import QWEN
 from helpers.running_gateway import RunningGateway, running_gateway
 from helpers.text_model import write_text_model
 from services.common.errors import InvalidRequest, Overloaded, WorkerLost
@@ -169,6 +170,24 @@ async def test_template_refusal_is_a_bad_request(tmp_path: Path) -> None:
     async with running_gateway(model) as strict:
         with pytest.raises(openai.BadRequestError, match="roles must alternate"):
             await chat_chunks(strict)
+
+
+async def test_reasoning_effort_goes_to_a_template_that_knows_it(tmp_path: Path) -> None:
+    async with running_gateway(write_text_model(tmp_path / "m.gguf", template=QWEN)) as qwen:
+        for effort in ("low", "medium"):
+            await chat_chunks(qwen, reasoning_effort=effort)
+        short, none = (len(request.prompt_tokens) for request in qwen.scheduler.requests)
+        assert short > none  # `low` writes a sentence, `medium` nothing
+        with pytest.raises(openai.BadRequestError, match="unknown reasoning_effort minimal"):
+            await chat_chunks(qwen, reasoning_effort="minimal")
+
+
+async def test_reasoning_effort_is_refused_when_the_template_knows_none(
+    served: RunningGateway,
+) -> None:
+    with pytest.raises(openai.BadRequestError, match="knows no 'reasoning_effort'") as caught:
+        await chat_chunks(served, reasoning_effort="low")
+    assert caught.value.param == "reasoning_effort"
 
 
 # Limits ----------------------------------------------------------------------------------------

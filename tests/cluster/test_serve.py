@@ -216,7 +216,7 @@ def test_missing_file_is_refused_with_one_line(tmp_path: Path) -> None:
         ("--threads", "-1"),
         ("--port", "99999"),
         ("--port", "65534"),
-        ("--sequences-max", "0"),
+        ("--sequences-max", "-1"),
         ("--drain-seconds", "nan"),
         ("--kv-tokens", "many"),
         ("--activations", "f64"),

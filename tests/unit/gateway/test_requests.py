@@ -88,7 +88,6 @@ def test_harmless_fields_are_dropped(name: str) -> None:
         ("suffix", "x"),
         ("audio", {"voice": "x"}),
         ("modalities", ["text", "audio"]),
-        ("reasoning_effort", "high"),
         ("tool_choice", "required"),
     ],
 )
@@ -156,6 +155,12 @@ def test_unknown_fields_are_refused_by_name() -> None:
         ({"messages": [{"role": "user", "content": 3}]}, "messages[0].content"),
         ({"messages": [{"role": "user", "content": "x", "mood": 1}]}, "messages[0].mood"),
         ({"chat_template_kwargs": {"tools": []}}, "chat_template_kwargs.tools"),
+        (
+            {"chat_template_kwargs": {"reasoning_effort": "low"}, "reasoning_effort": "low"},
+            "reasoning_effort",
+        ),
+        ({"reasoning_effort": 3}, "reasoning_effort"),
+        ({"chat_template_kwargs": [1]}, "chat_template_kwargs"),
     ],
 )
 def test_chat_refusal_names_the_field(fields: dict[str, object], param: str) -> None:

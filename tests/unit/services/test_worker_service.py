@@ -13,6 +13,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from engine.api import StepRequest
+from engine.errors import EngineError, NumericsError, StorageError
 from engine.fake import FakeEngine, next_token
 from helpers.eventually import eventually
 from services.common import rpc
@@ -171,10 +172,21 @@ async def test_second_stream_ends_the_first_and_starts_empty() -> None:
 async def test_step_that_does_not_fit_ends_the_stream_and_names_the_step() -> None:
     async with working() as worker:
         stream = await worker.stream()
-        with pytest.raises(InvalidRequest, match="step 4: releases"):
+        with pytest.raises(InvalidRequest, match="step 4: sequence 7 is released but not open"):
             await stream.step(pb.StepRequest(step=4, releases=[7]))
         assert not worker.loop.failed.done()
         await (await worker.stream()).step(first_step())
+
+
+@pytest.mark.parametrize("kind", [NumericsError, StorageError])
+async def test_step_that_failed_half_way_is_nobodys_fault(kind: type[EngineError]) -> None:
+    def fail(request: StepRequest) -> None:
+        raise kind("sequence 7 and why")
+
+    async with working(before_step=fail) as worker:
+        with pytest.raises(Internal, match="step 1: sequence 7 and why"):
+            await (await worker.stream()).step(first_step())
+        assert not worker.loop.failed.done()
 
 
 async def test_fault_of_the_engine_ends_the_stream_and_is_kept() -> None:
