@@ -159,4 +159,5 @@ class PendingRows:
     def result(self) -> NDArray[np.float32]:
         """(tokens, heads * width), once. Raises StorageError if the file could not be read."""
         values = self._table._answered(self._future)
-        return values[self._inverse].reshape(self._inverse.shape[0], -1)
+        tokens, heads = self._inverse.shape
+        return values[self._inverse].reshape(tokens, heads * self._table.width)

@@ -263,6 +263,7 @@ def _ngram_problems(s: Qwen4ExpShape) -> dict[str, bool]:
 
 
 def _tensors(model: GGUFModel, s: Qwen4ExpShape) -> dict[str, Dimensions]:
+    """What must be there."""
     tensors: dict[str, Dimensions] = {
         "token_embd.weight": (s.hidden, s.vocab),
         **_mixer("output_hc", s),
@@ -270,10 +271,10 @@ def _tensors(model: GGUFModel, s: Qwen4ExpShape) -> dict[str, Dimensions]:
     if not s.tied_output:
         tensors["output.weight"] = (s.hidden, s.vocab)
     for layer in range(s.layers + s.draft_layers):
-        attends = layer in s.attention_layers or layer >= s.layers
         block = _mixer("hc_attn", s) | _mixer("hc_ffn", s)
         block |= {f"{hc}_inject.weight": (s.wide, s.streams) for hc in ("hc_attn", "hc_ffn")}
-        block |= _attention(s) if attends else _delta_net(s)
+        block |= _attention(s) if _attends(s, layer) else _delta_net(s)
+        block |= _index(s) if _attends(s, layer) and s.ratios[layer] else {}
         block |= _moe(s, fused=f"blk.{layer}.{GATE_UP}.weight" in model.tensors)
         if layer == s.layers:
             block |= _draft(s)
@@ -286,8 +287,19 @@ def _tensors(model: GGUFModel, s: Qwen4ExpShape) -> dict[str, Dimensions]:
 
 
 def _optional_tensors(s: Qwen4ExpShape) -> dict[str, Dimensions]:
-    """Index weights of layers that attend to everything are there, and not read."""
-    return {}
+    """Index weights where everything is attended to, and a draft block's own embedding and head."""
+    tensors: dict[str, Dimensions] = {}
+    for layer in range(s.layers + s.draft_layers):
+        if _attends(s, layer) and not s.ratios[layer]:
+            tensors |= {f"blk.{layer}.{part}": size for part, size in _index(s).items()}
+        if layer == s.layers:
+            names = ("embed_tokens", "shared_head_head")
+            tensors |= {f"blk.{layer}.nextn.{name}.weight": (s.hidden, s.vocab) for name in names}
+    return tensors
+
+
+def _attends(s: Qwen4ExpShape, layer: int) -> bool:
+    return layer in s.attention_layers or layer >= s.layers
 
 
 def _mixer(name: str, s: Qwen4ExpShape) -> dict[str, Dimensions]:
@@ -307,6 +319,11 @@ def _attention(s: Qwen4ExpShape) -> dict[str, Dimensions]:
         "attn_output.weight": (queries, s.hidden),
         "attn_q_norm.weight": (s.head_dim,),
         "attn_k_norm.weight": (s.head_dim,),
+    }
+
+
+def _index(s: Qwen4ExpShape) -> dict[str, Dimensions]:
+    return {
         "indexer.q_proj.weight": (s.hidden, s.index_heads * s.index_dim),
         "indexer.k_proj.weight": (s.hidden, s.index_dim),
         "indexer.q_norm.weight": (s.index_dim,),

@@ -15,12 +15,14 @@ import pytest
 from engine.config import EngineConfig, LoadProgress
 from engine.errors import CapacityError, EngineError, ModelFileError
 from engine.gguf.reader import open_gguf
+from engine.gguf.shape.qwen4exp import NGRAM_TABLE
 from engine.gguf.types import GGMLType
 from engine.gguf.writer import write_gguf
 from engine.load import CHUNK_BYTES, check_model, load_engine
 from engine.local import all_logits
 from helpers.engines import opened
 from helpers.f32_copy import write_f32_copy
+from helpers.qwen4exp_vectors import quantised
 from helpers.tiny_gguf import (
     TinyModel,
     tensor_source,
@@ -164,3 +166,27 @@ def test_engine_works_after_another_was_closed(tmp_path: Path) -> None:
         expected = all_logits(first, [1, 2, 3])
     with opened(copy) as second:
         assert np.abs(all_logits(second, [1, 2, 3]) - expected).max() < 1e-5
+
+
+def test_ngram_table_is_not_read_when_a_model_is_loaded() -> None:
+    seen: list[LoadProgress] = []
+    config = EngineConfig(model=quantised("Q2_0"), kv_tokens=64, threads=2)
+    load_engine(config, seen.append).close()
+    with open_gguf(quantised("Q2_0")) as model:
+        assert {each.what for each in seen} == set(model.tensors) - {NGRAM_TABLE}
+        table = model.tensors[NGRAM_TABLE].num_bytes
+        assert seen[-1].done_bytes == sum(t.num_bytes for t in model.tensors.values()) - table
+
+
+@pytest.mark.parametrize("count", [17, 1000])
+def test_more_experts_per_token_than_there_are_is_refused(count: int) -> None:
+    config = EngineConfig(model=quantised("Q2_0"), experts_per_token=count)
+    for open_it in (check_model, load_engine):
+        with pytest.raises(ModelFileError, match=f"{count} experts per token, it has 16"):
+            open_it(config)
+
+
+def test_experts_per_token_of_a_dense_model_is_refused(tmp_path: Path) -> None:
+    path = write_model(tmp_path / "m.gguf", replace(TINY, architecture="llama"))
+    with pytest.raises(ModelFileError, match="1 experts per token, it has 0"):
+        check_model(EngineConfig(model=path, experts_per_token=1))

@@ -1,0 +1,156 @@
+"""The n-gram table on disk: rows of every type, in any order, and everything that can go wrong."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from numpy.typing import NDArray
+
+from engine.errors import ModelFileError, StorageError
+from engine.gguf.quants import dequantize
+from engine.gguf.types import GGMLType, row_bytes
+from engine.ngram.table import REQUESTS_MAX, NgramTable
+from helpers.weights import random_matrix
+
+OFFSET, ROWS, WIDTH = 4096 + 32, 300, 64
+MIB = 1 << 20
+
+
+def written(path: Path, type: GGMLType = GGMLType.F32) -> NDArray[np.float32]:
+    """A file with a table in it; returns the table's values."""
+    raw = random_matrix(type, ROWS, WIDTH).data
+    path.write_bytes(bytes(OFFSET) + raw.tobytes() + b"behind")
+    values = dequantize(raw.reshape(ROWS, -1), type)
+    return np.asarray(values, np.float32).reshape(ROWS, WIDTH)
+
+
+def opened(path: Path, type: GGMLType = GGMLType.F32, num_rows: int = ROWS) -> NgramTable:
+    return NgramTable(path, OFFSET, num_rows=num_rows, width=WIDTH, type=type)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "table.bin"
+
+
+@pytest.fixture
+def table(path: Path) -> Iterator[NgramTable]:
+    written(path)
+    with opened(path) as table:
+        yield table
+
+
+def some_rows(seed: int, *shape: int) -> NDArray[np.int64]:
+    return np.random.default_rng(seed).integers(0, ROWS, shape)
+
+
+@pytest.mark.parametrize(
+    "type",
+    [
+        *(GGMLType.F32, GGMLType.F16, GGMLType.BF16, GGMLType.Q8_0, GGMLType.Q4_0, GGMLType.Q4_1),
+        *(GGMLType.Q5_0, GGMLType.Q5_1, GGMLType.IQ4_NL, GGMLType.MXFP4, GGMLType.Q2_0),
+    ],
+)
+def test_rows_of_every_type_are_those_of_the_file(type: GGMLType, path: Path) -> None:
+    values = written(path, type)
+    rows = some_rows(1, 20, 8)
+    with opened(path, type) as table:
+        np.testing.assert_array_equal(table.request(rows).result(), values[rows].reshape(20, -1))
+
+
+def test_first_and_last_row_can_be_read(path: Path) -> None:
+    values = written(path)
+    with opened(path) as table:
+        both = table.request(np.array([[ROWS - 1, 0]])).result()
+    np.testing.assert_array_equal(both, values[[ROWS - 1, 0]].reshape(1, -1))
+
+
+def test_requests_are_answered_in_any_order(path: Path) -> None:
+    values = written(path)
+    wanted = [some_rows(seed, 5, 4) for seed in range(6)]
+    with opened(path) as table:
+        pending = [table.request(rows) for rows in wanted]
+        for index in (3, 0, 5, 1, 4, 2):
+            expected = values[wanted[index]].reshape(5, -1)
+            np.testing.assert_array_equal(pending[index].result(), expected)
+
+
+def test_repeated_rows_are_read_once(table: NgramTable) -> None:
+    table.request(np.array([[7, 7], [9, 7]])).result()
+    use = table.take_use()
+    assert (use.rows, use.unique_rows, use.bytes_read) == (4, 2, 2 * row_bytes(GGMLType.F32, WIDTH))
+    assert use.wait_seconds > 0
+    assert table.take_use().rows == 0
+
+
+def test_no_rows_give_no_values(table: NgramTable) -> None:
+    assert table.request(np.empty((0, 8), np.int64)).result().shape == (0, 8 * WIDTH)
+
+
+@pytest.mark.parametrize("row", [-1, ROWS])
+def test_row_outside_the_table_is_refused(table: NgramTable, row: int) -> None:
+    with pytest.raises(StorageError, match=f"a row outside the table of {ROWS}"):
+        table.request(np.array([[0, row]]))
+    assert table.request(np.array([[0]])).result().shape == (1, WIDTH)
+
+
+def test_file_that_became_shorter_names_row_and_byte(table: NgramTable, path: Path) -> None:
+    os.truncate(path, OFFSET + 100 * WIDTH * 4 + 8)
+    pending = table.request(np.array([[3, 100, 200]]))
+    at = OFFSET + 100 * WIDTH * 4
+    with pytest.raises(StorageError, match=rf"table.bin: row 100 .* byte {at}.*file ends there"):
+        pending.result()
+    assert table.request(np.array([[99]])).result().shape == (1, WIDTH)
+
+
+def test_file_that_is_missing_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match=r"gone: No such file"):
+        opened(tmp_path / "gone")
+
+
+def test_closed_table_refuses_requests_but_answers_those_before(path: Path) -> None:
+    values = written(path)
+    table = opened(path)
+    pending = [table.request(np.array([[row]])) for row in range(5)]
+    table.close()
+    table.close()
+    np.testing.assert_array_equal(pending[4].result()[0], values[4])
+    with pytest.raises(StorageError, match="closed"):
+        table.request(np.array([[0]]))
+
+
+def test_unanswered_requests_are_bounded(table: NgramTable) -> None:
+    pending = [table.request(np.array([[row]])) for row in range(REQUESTS_MAX)]
+    with pytest.raises(StorageError, match=f"more than {REQUESTS_MAX} requests"):
+        table.request(np.array([[0]]))
+    pending[0].result()
+    table.request(np.array([[0]])).result()
+
+
+def test_no_thread_or_file_is_left_behind(path: Path) -> None:
+    written(path)
+    threads, files = threading.active_count(), psutil.Process().num_fds()
+    with opened(path) as table:
+        table.request(np.array([[1]])).result()
+        assert threading.active_count() == threads + 1
+    assert threading.active_count() == threads
+    assert psutil.Process().num_fds() == files
+
+
+def test_memory_does_not_grow_with_the_table(path: Path) -> None:
+    num_rows = 2048 * MIB // (WIDTH * 4)
+    path.touch()
+    os.truncate(path, OFFSET + num_rows * WIDTH * 4)  # sparse: takes no room on disk
+    rows = np.random.default_rng(1).integers(0, num_rows, (64, 8))
+    with opened(path, num_rows=num_rows) as table:
+        table.request(rows).result()
+        before = psutil.Process().memory_info().rss
+        for _ in range(5):
+            assert not table.request(rows + 1).result().any()
+        assert psutil.Process().memory_info().rss - before < 16 * MIB
