@@ -10,7 +10,7 @@ EngineError
 ├── ShapeError         arguments of an op with the wrong shape, dtype or layout
 └── CapacityError      memory that was asked for and cannot be had
 
-InvariantError is ours: a broken promise inside the engine. Let the process die.
+A broken promise inside the engine is ours: an assert with a message. Let the process die.
 """
 
 from __future__ import annotations
@@ -78,7 +78,3 @@ class ShapeError(EngineError):
 
 class CapacityError(EngineError):
     """Memory that was asked for and cannot be had; names the shortfall and the flags."""
-
-
-class InvariantError(AssertionError):
-    """A broken promise inside the engine; report it and let the process die."""

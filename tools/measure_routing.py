@@ -18,15 +18,19 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 from demo import corpus
 from engine.config import EngineConfig
-from engine.experts.store import ExpertStore
+from engine.gguf.reader import open_gguf
+from engine.gguf.shape import model_shape
 from engine.load import load_engine
 from engine.local import all_logits
+from engine.model.qwen3moe import Qwen3MoE
+from engine.model.qwen4exp import Qwen4Exp
 from engine.text.load import load_text
 
 HELD_OUT_SEED = 9_000_001
@@ -34,19 +38,16 @@ HALVES = 2
 Counts = NDArray[np.int64]  # (layers, experts)
 
 
-class CountingStore:
-    """An expert store that counts what the layers ask of the one behind it."""
+class RoutingCounts:
+    """How often the router of each layer chose each expert; a listener of the model's probe."""
 
-    def __init__(self, store: ExpertStore, layers: int, experts: int) -> None:
-        self._store = store
+    def __init__(self, layers: int, experts: int) -> None:
         self.counts: Counts = np.zeros((layers, experts), np.int64)
 
-    def compute(self, layer, x, ids, weights):  # type: ignore[no-untyped-def]
-        self.counts[layer] += np.bincount(ids.numpy().ravel(), minlength=self.counts.shape[1])
-        return self._store.compute(layer, x, ids, weights)
-
-    def take_use(self):  # type: ignore[no-untyped-def]
-        return self._store.take_use()
+    def __call__(self, name: str, layer: int, value: Tensor) -> None:
+        if name == "experts":
+            chosen = value.numpy().ravel()
+            self.counts[layer] += np.bincount(chosen, minlength=self.counts.shape[1])
 
 
 def divergence(a: Counts, b: Counts) -> float:
@@ -68,20 +69,22 @@ def main() -> None:
     args = parser.parse_args()
     tokenizer = load_text(args.model).tokenizer
     engine = load_engine(EngineConfig(model=args.model))
-    layers = engine._loaded.model.layers
-    store = CountingStore(layers[0].moe.experts, len(layers), engine._loaded.shape.experts)
-    for layer in layers:
-        object.__setattr__(layer.moe, "experts", store)
+    model = engine.model
+    if not isinstance(model, Qwen3MoE | Qwen4Exp):
+        sys.exit(f"{args.model}: a dense model routes nothing")
+    with open_gguf(args.model) as file:
+        shape = model_shape(file)
+    routing = model.probe.listener = RoutingCounts(shape.layers, shape.experts)
     topics: dict[str, list[Counts]] = defaultdict(
-        lambda: [np.zeros_like(store.counts) for _ in range(HALVES)]
+        lambda: [np.zeros_like(routing.counts) for _ in range(HALVES)]
     )
     rng, losses, total = random.Random(HELD_OUT_SEED), 0.0, 0
     for index in range(args.conversations):
         chat = corpus.conversation(rng)
         ids = tokenizer.encode(corpus.as_chatml(chat), parse_special=True)
-        store.counts[:] = 0
+        routing.counts[:] = 0
         logits = all_logits(engine, ids).astype(np.float64)
-        topics[chat.topic][index % HALVES] += store.counts
+        topics[chat.topic][index % HALVES] += routing.counts
         shifted = logits[:-1] - logits[:-1].max(1, keepdims=True)
         chosen = np.take_along_axis(shifted, np.array(ids[1:])[:, None], 1)[:, 0]
         losses += float((np.log(np.exp(shifted).sum(1)) - chosen).sum())

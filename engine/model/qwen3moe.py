@@ -22,6 +22,7 @@ from engine.model.attention import Attention
 from engine.model.layers import Linear, Parts, RMSNorm, scaled_frequencies
 from engine.model.loader import Weights
 from engine.model.moe import MoE, layer_experts
+from engine.model.probe import Probe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,7 @@ class Qwen3MoE:
     norm: RMSNorm
     head: Linear
     experts: ExpertStore
+    probe: Probe
     draft: None = None
     index_use: None = None
     ngram_table: None = None
@@ -76,6 +78,7 @@ class Qwen3MoE:
             norm=parts.norm("output_norm"),
             head=parts.head(),
             experts=experts,
+            probe=parts.probe,
         )
 
     def forward(self, ids: Tensor, places: StepPlaces, memory: SequenceMemory) -> Tensor:

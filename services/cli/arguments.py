@@ -36,6 +36,20 @@ def add_engine_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def engine_arguments(args: argparse.Namespace) -> list[str]:
+    """The flags above but the model, written out again for another process."""
+    values = {
+        "--ngram-table": args.ngram_table,
+        "--mtp": args.mtp,
+        "--experts-per-token": args.experts_per_token,
+        "--threads": args.threads,
+        "--activations": args.activations,
+        "--kv-tokens": args.kv_tokens,
+    }
+    given = {flag: str(value) for flag, value in values.items() if value is not None}
+    return [word for flag_and_value in given.items() for word in flag_and_value]
+
+
 def engine_config(args: argparse.Namespace, *, sequences_max: int = 0) -> EngineConfig:
     """The engine's configuration from the flags above."""
     return EngineConfig(

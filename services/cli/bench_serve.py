@@ -22,8 +22,9 @@ import httpx
 from engine.gguf.census import census
 from engine.gguf.reader import open_gguf
 from services.cli import serve
-from services.cli.arguments import add_engine_flags, emit, numbers
+from services.cli.arguments import add_engine_flags, emit, engine_arguments, numbers
 from services.cli.processes import Supervisor
+from services.common.config import count
 
 REQUEST_TIMEOUT_SECONDS = 600.0
 # Prompts differ, so that clients do not share experts or prefixes by accident.
@@ -54,7 +55,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser("serve", help="many clients against the whole system")
     add_engine_flags(parser)
     parser.add_argument("--batch", default="1,4,16", help="clients at once, a list (%(default)s)")
-    parser.add_argument("--max-tokens", type=int, default=64, help="per client (%(default)s)")
+    parser.add_argument("--max-tokens", type=count, default=64, help="per client (%(default)s)")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     parser.set_defaults(run=run)
 
@@ -65,10 +66,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _measure(args: argparse.Namespace) -> int:
-    argv = ["serve", str(args.model), "--port", "0", "--threads", str(args.threads)]
     parser = argparse.ArgumentParser()
     serve.add_parser(parser.add_subparsers())
-    options = parser.parse_args([*argv, "--activations", args.activations])
+    argv = ["serve", str(args.model), "--port", "0", *engine_arguments(args)]
+    options = parser.parse_args(argv)
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     with tempfile.TemporaryDirectory(prefix="lamina-") as folder:
         children = serve.children(options, Path(folder))

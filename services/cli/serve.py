@@ -16,7 +16,7 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from services.cli.arguments import add_engine_flags, engine_config
+from services.cli.arguments import add_engine_flags, engine_arguments, engine_config
 from services.cli.processes import Child, Supervisor, python_module
 from services.common.config import count, count_or_auto, port, seconds
 
@@ -72,10 +72,6 @@ def children(args: argparse.Namespace, folder: Path) -> list[Child]:
     drain = ["--drain-seconds", str(args.drain_seconds)]
     first = metrics_port(args)
     metrics = [f"{args.host}:{first and first + n}" for n in (0, 1)]  # port 0 stays 0
-    companions = [
-        *(["--ngram-table", str(args.ngram_table)] if args.ngram_table else []),
-        *(["--mtp", str(args.mtp)] if args.mtp else []),
-    ]
     model_id = ["--model-id", args.model_id] if args.model_id else []
     return [
         Child(
@@ -83,9 +79,7 @@ def children(args: argparse.Namespace, folder: Path) -> list[Child]:
             command=python_module(
                 "services.worker",
                 *("--model", str(args.model), "--listen", worker, "--metrics-listen", metrics[1]),
-                *("--threads", str(args.threads), "--activations", args.activations),
-                *("--kv-tokens", str(args.kv_tokens)),
-                *("--experts-per-token", str(args.experts_per_token), *companions),
+                *engine_arguments(args),
                 *("--sequences-max", str(args.sequences_max), *drain),
             ),
         ),
