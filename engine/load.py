@@ -17,8 +17,9 @@ import numpy as np
 from engine.config import EngineConfig, LoadProgress, resolve
 from engine.errors import EngineError, ModelFileError
 from engine.gguf.census import Part, part_of
-from engine.gguf.reader import GGUFModel, open_gguf
+from engine.gguf.reader import SPLIT_NAME, GGUFModel, open_gguf
 from engine.gguf.shape import ModelShape, model_shape
+from engine.gguf.shape.qwen4exp import NGRAM_TABLE
 from engine.kv.layout import state_layout
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def load_engine(config: EngineConfig, progress: Progress | None = None) -> Model
 def _shape(file: GGUFModel, config: EngineConfig) -> ModelShape:
     """The model's shape with what the configuration changes of it."""
     shape = model_shape(file)
+    _check_companions(file, shape, config)
     if not config.experts_per_token:
         return shape
     if not 1 <= config.experts_per_token <= shape.experts:
@@ -63,6 +65,26 @@ def _shape(file: GGUFModel, config: EngineConfig) -> ModelShape:
             file.path, f"{config.experts_per_token} experts per token, it has {shape.experts}"
         )
     return replace(shape, experts_used=config.experts_per_token)
+
+
+def _check_companions(file: GGUFModel, shape: ModelShape, config: EngineConfig) -> None:
+    """A file that was named for a part must be where that part comes from."""
+    for path, part, key in (
+        (config.ngram_table, "n-gram table", NGRAM_TABLE),
+        (config.draft_model, "draft block", f"blk.{shape.layers}.nextn.eh_proj.weight"),
+    ):
+        holder = file.location(key)[0] if key in file.tensors else None
+        if path is not None and (holder is None or not _same_set(path, holder)):
+            reason = "it holds none" if holder is None else "the model has its own"
+            raise ModelFileError(path, f"not where the model's {part} comes from: {reason}")
+
+
+def _same_set(path: Path, other: Path) -> bool:
+    """Whether two files are one, or of one split set."""
+    split, other_split = SPLIT_NAME.match(path.name), SPLIT_NAME.match(other.name)
+    if split is None or other_split is None:
+        return path == other
+    return path.parent == other.parent and split["stem"] == other_split["stem"]
 
 
 def _build(file: GGUFModel, config: EngineConfig, progress: Progress | None) -> ModelEngine:
@@ -77,15 +99,20 @@ def _build(file: GGUFModel, config: EngineConfig, progress: Progress | None) -> 
     from engine.step import LoadedModel, ModelEngine
 
     ops.set_num_threads(resolved.threads)
+    memory = SequenceMemory(layout, resolved)
     model = build_model(shape, file, Activations(resolved.activations))
-    _bring_in(file, progress)
+    try:
+        _bring_in(file, progress)
+    except EngineError:
+        model.close()
+        raise
     loaded = LoadedModel(
         file=file,
         shape=shape,
         model_experts_used=model_shape(file).experts_used,
         model=model,
         layout=layout,
-        memory=SequenceMemory(layout, resolved),
+        memory=memory,
         weight_bytes=sum(tensor.num_bytes for tensor in file.tensors.values()),
         fixed_bytes_per_step=_fixed_bytes(file, shape),
     )

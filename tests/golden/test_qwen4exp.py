@@ -224,6 +224,16 @@ def test_draft_file_is_no_model_of_its_own(folder: Path) -> None:
         model_shape(model)
 
 
+def test_file_named_for_a_part_that_it_does_not_bring_is_refused(trunk: Path, folder: Path) -> None:
+    other = unpacked("tiny-mtp-f16", folder)
+    for options, reason in (
+        ({"draft_model": quantised("Q2_0")}, "tiny-Q2_0.gguf: .* draft block .* it holds none"),
+        ({"ngram_table": other}, "tiny-mtp-f16.gguf: .* n-gram table .* the model has its own"),
+    ):
+        with pytest.raises(ModelFileError, match=reason), opened(trunk, **options):
+            pass
+
+
 def test_draft_block_takes_its_index_from_its_own_file(trunk: Path, folder: Path) -> None:
     companion = unpacked("tiny-mtp-f16", folder)
     with open_gguf(trunk, companions=[companion]) as model:
