@@ -268,6 +268,8 @@ def _tensors(model: GGUFModel, s: Qwen4ExpShape) -> dict[str, Dimensions]:
         "token_embd.weight": (s.hidden, s.vocab),
         **_mixer("output_hc", s),
     }
+    if s.ngram is not None:
+        tensors[NGRAM_TABLE] = (s.ngram.width, s.ngram.rows)
     if not s.tied_output:
         tensors["output.weight"] = (s.hidden, s.vocab)
     for layer in range(s.layers + s.draft_layers):
@@ -281,8 +283,6 @@ def _tensors(model: GGUFModel, s: Qwen4ExpShape) -> dict[str, Dimensions]:
         if s.ngram is not None and layer == s.ngram.layer:
             block |= _ngram_block(s, s.ngram)
         tensors |= {f"blk.{layer}.{part}": size for part, size in block.items()}
-    if s.ngram is not None:
-        tensors[NGRAM_TABLE] = (s.ngram.width, s.ngram.rows)
     return tensors
 
 

@@ -74,6 +74,16 @@ def test_companion_of_another_architecture_is_refused(model: Path, tmp_path: Pat
         open_gguf(model, companions=[other])
 
 
+def test_mappings_are_closed_when_a_companion_does_not_belong(model: Path, tmp_path: Path) -> None:
+    alien = written(tmp_path / "o.gguf", {"more": [5.0]}, {"general.architecture": "b"})
+    longer = written(tmp_path / "p.gguf", {"both": [8, 9, 10]})
+    for other in (alien, longer):
+        with pytest.raises(ModelFileError) as refused:
+            open_gguf(model, companions=[other])
+        assert refused.value.path == other
+        assert not [each for each in psutil.Process().memory_maps() if str(tmp_path) in each.path]
+
+
 def test_companion_may_leave_its_architecture_out(model: Path, tmp_path: Path) -> None:
     other = written(tmp_path / "o.gguf", {"more": [5.0]}, {})
     with open_gguf(model, companions=[other]) as opened:
@@ -98,6 +108,8 @@ def test_companion_that_cannot_be_read_is_named_and_nothing_stays_open(
     other = tmp_path / "o.gguf"
     if content is not None:
         other.write_bytes(content)
-    with pytest.raises(ModelFileError, match=r"o.gguf: "):
+    with pytest.raises(ModelFileError, match=r"o.gguf: ") as refused:
         open_gguf(model, companions=[other])
+    # The error, while it is held, holds what its frames hold: only what was closed is gone.
+    assert refused.value.path == other
     assert not [each for each in psutil.Process().memory_maps() if str(tmp_path) in each.path]

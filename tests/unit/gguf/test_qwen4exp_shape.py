@@ -131,6 +131,17 @@ def test_layer_that_attends_to_everything_needs_no_index(ratio: int, tmp_path: P
         ({"expert_used_count": 0}, "expert_used_count is 0, less than 1"),
         ({"context_length": 1 << 31}, "context of 2147483648"),
         ({"attention.layer_norm_rms_epsilon": None}, "rms_epsilon is missing"),
+        ({"attention.layer_norm_rms_epsilon": -1.0}, "epsilon -1.0"),
+        (
+            {"embedding_length_per_layer_input": 64},
+            r"per_layer_token_embd.weight is \[32, 4992\], \[64, 4992\] expected",
+        ),
+        (
+            {"ple.head_vocab_sizes": np.array([601, 607], BIG)},
+            r"\(3, 8, 2\) multipliers, offsets and sizes for 8 heads of 3-grams",
+        ),
+        ({"ple.head_vocab_sizes": np.array([0] * 8, BIG)}, "read beyond the table"),
+        ({"ple.layer_multipliers": np.array([1, -2, 3])}, "multipliers that overflow"),
         ({"ple.layers": np.array([1, 2], INT)}, "ple.layers names 2 layers; one is supported"),
         ({"ple.layers": np.array([4], INT)}, "n-gram embedding at layer 4 of 4"),
         ({"ple.ngram_size": 4}, r"\(3, 8, 8\) multipliers, offsets and sizes for 12 heads"),
