@@ -13,74 +13,13 @@ struct Chunk {
     float min[2];
 };
 
-static inline float half_to_float(uint16_t h) {
-    const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16;
-    const uint32_t exponent = (h >> 10) & 0x1f;
-    uint32_t mantissa = h & 0x3ff;
-    uint32_t bits;
-    if (exponent == 31) {
-        bits = sign | 0x7f800000 | mantissa << 13;
-    } else if (exponent != 0) {
-        bits = sign | (exponent + 112) << 23 | mantissa << 13;
-    } else if (mantissa == 0) {
-        bits = sign;
-    } else {  // subnormal: normalise
-        uint32_t shift = 0;
-        while (!(mantissa & 0x400)) {
-            mantissa <<= 1;
-            ++shift;
-        }
-        bits = sign | (113 - shift) << 23 | (mantissa & 0x3ff) << 13;
-    }
-    float value;
-    std::memcpy(&value, &bits, 4);
-    return value;
-}
-
-static inline uint16_t u16(const uint8_t* p) {
-    uint16_t v;
-    std::memcpy(&v, p, 2);
-    return v;
-}
-
-static inline uint32_t u32(const uint8_t* p) {
-    uint32_t v;
-    std::memcpy(&v, p, 4);
-    return v;
-}
+#include "unpack_parts.h"
 
 static inline float f16(const uint8_t* p) { return half_to_float(u16(p)); }
 
 static inline void uniform(Chunk& c, float scale, float min = 0.0f) {
     c.scale[0] = c.scale[1] = scale;
     c.min[0] = c.min[1] = min;
-}
-
-// Low nibbles give the first 16 weights, high nibbles the next 16.
-static inline void nibbles(const uint8_t* qs, int16_t* q, int offset) {
-    for (int j = 0; j < 16; ++j) {
-        q[j] = static_cast<int16_t>((qs[j] & 15) - offset);
-        q[j + 16] = static_cast<int16_t>((qs[j] >> 4) - offset);
-    }
-}
-
-static inline void fifth_bits(uint32_t high, int16_t* q) {
-    for (int j = 0; j < 32; ++j) q[j] = static_cast<int16_t>(q[j] + ((high >> j & 1) << 4));
-}
-
-// One entry of a lattice of eight, with a bit mask of signs.
-static inline void lattice8(uint64_t grid, unsigned signs, int16_t* q) {
-    for (int j = 0; j < 8; ++j) {
-        const int v = static_cast<int8_t>(grid >> (8 * j));
-        q[j] = static_cast<int16_t>(signs >> j & 1 ? -v : v);
-    }
-}
-
-static inline void lattice4(uint32_t grid, unsigned signs, int16_t* q) {
-    for (int j = 0; j < 4; ++j) {
-        const int v = static_cast<int8_t>(grid >> (8 * j));
-        q[j] = static_cast<int16_t>(signs >> j & 1 ? -v : v);
-    }
 }
 
 // `fine`: the two halves of a chunk have scales of their own. `has_min`: min may be non-zero.
@@ -151,10 +90,7 @@ struct Block<Q2_0> : Format<64, 18, false, false> {
     static void unpack(const uint8_t* b, Chunk* c) {
         for (int i = 0; i < 2; ++i) {
             uniform(c[i], f16(b));
-            for (int j = 0; j < 32; ++j) {
-                const int n = 32 * i + j;
-                c[i].q[j] = static_cast<int16_t>((b[2 + n / 4] >> 2 * (n % 4) & 3) - 1);
-            }
+            crumbs(b + 2 + 8 * i, c[i].q);
         }
     }
 };
@@ -324,9 +260,8 @@ struct Block<IQ3_XXS> : Format<256, 98, false, false> {
             const uint32_t aux = u32(b + 66 + 4 * i);
             uniform(c[i], d * (0.5f + static_cast<float>(aux >> 28)) * 0.5f);
             for (int l = 0; l < 4; ++l) {
-                const unsigned signs = kSigns[aux >> 7 * l & 127];
-                lattice4(kGridIQ3XXS[index[2 * l]], signs, c[i].q + 8 * l);
-                lattice4(kGridIQ3XXS[index[2 * l + 1]], signs >> 4, c[i].q + 8 * l + 4);
+                const uint64_t grid = pair(kGridIQ3XXS[index[2 * l]], kGridIQ3XXS[index[2 * l + 1]]);
+                lattice8(grid, kSigns[aux >> 7 * l & 127], c[i].q + 8 * l);
             }
         }
     }
@@ -344,19 +279,11 @@ struct Block<IQ3_S> : Format<256, 110, false, false> {
             for (int l = 0; l < 4; ++l) {
                 const int one = index[2 * l] | (high[i] << (8 - 2 * l) & 256);
                 const int two = index[2 * l + 1] | (high[i] << (7 - 2 * l) & 256);
-                lattice4(kGridIQ3S[one], signs[4 * i + l], c[i].q + 8 * l);
-                lattice4(kGridIQ3S[two], signs[4 * i + l] >> 4, c[i].q + 8 * l + 4);
+                lattice8(pair(kGridIQ3S[one], kGridIQ3S[two]), signs[4 * i + l], c[i].q + 8 * l);
             }
         }
     }
 };
-
-// One-bit formats: grid values -1, 0, 1 shifted by an eighth. In eighths they are whole numbers.
-static inline void eighths(uint64_t grid, int delta, int16_t* q) {
-    for (int j = 0; j < 8; ++j) {
-        q[j] = static_cast<int16_t>(8 * static_cast<int8_t>(grid >> (8 * j)) + delta);
-    }
-}
 
 template <>
 struct Block<IQ1_S> : Format<256, 50, false, false> {
@@ -400,10 +327,7 @@ template <>
 struct Block<IQ4_NL> : Format<32, 18, false, false> {
     static void unpack(const uint8_t* b, Chunk* c) {
         uniform(*c, f16(b));
-        for (int j = 0; j < 16; ++j) {
-            c->q[j] = kValuesIQ4NL[b[2 + j] & 15];
-            c->q[j + 16] = kValuesIQ4NL[b[2 + j] >> 4];
-        }
+        looked_up(b + 2, kValuesIQ4NL, c->q);
     }
 };
 
@@ -415,11 +339,7 @@ struct Block<IQ4_XS> : Format<256, 136, false, false> {
         for (int i = 0; i < 8; ++i) {
             const int scale = (b[4 + i / 2] >> 4 * (i % 2) & 15) | (high >> 2 * i & 3) << 4;
             uniform(c[i], d * static_cast<float>(scale - 32));
-            const uint8_t* q = b + 8 + 16 * i;
-            for (int j = 0; j < 16; ++j) {
-                c[i].q[j] = kValuesIQ4NL[q[j] & 15];
-                c[i].q[j + 16] = kValuesIQ4NL[q[j] >> 4];
-            }
+            looked_up(b + 8 + 16 * i, kValuesIQ4NL, c[i].q);
         }
     }
 };
@@ -432,10 +352,7 @@ struct Block<MXFP4> : Format<32, 17, false, false> {
         float scale;
         std::memcpy(&scale, &bits, 4);
         uniform(*c, scale);
-        for (int j = 0; j < 16; ++j) {
-            c->q[j] = kValuesFP4[b[1 + j] & 15];
-            c->q[j + 16] = kValuesFP4[b[1 + j] >> 4];
-        }
+        looked_up(b + 1, kValuesFP4, c->q);
     }
 };
 
