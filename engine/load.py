@@ -103,7 +103,7 @@ def _build(file: GGUFModel, config: EngineConfig, progress: Progress | None) -> 
     model = build_model(shape, file, Activations(resolved.activations))
     try:
         _bring_in(file, progress)
-    except EngineError:
+    except BaseException:
         model.close()
         raise
     loaded = LoadedModel(

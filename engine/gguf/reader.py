@@ -142,7 +142,8 @@ def open_gguf(path: Path | str, *, companions: Sequence[Path] = ()) -> GGUFModel
             for file in _split_set(each):
                 sets[-1].append(_open_shard(file))
             _check_split(sets[-1])
-            _check_companion(sets[0][0], sets[-1][0])
+        for companion in sets[1:]:
+            _check_companion(sets[0][0], companion[0])
         return GGUFModel(Path(path), sets[0], sets[1:])
     except BaseException:
         for shard in (shard for shards in sets for shard in shards):
@@ -153,8 +154,8 @@ def open_gguf(path: Path | str, *, companions: Sequence[Path] = ()) -> GGUFModel
 def _check_companion(model: _Shard, companion: _Shard) -> None:
     """Of the same architecture, if it says one."""
     key = "general.architecture"
-    wanted = model.metadata.get(key)
-    if (found := companion.metadata.get(key, wanted)) != wanted:
+    wanted = model.metadata.text(key, "")
+    if (found := companion.metadata.text(key, wanted)) != wanted:
         raise ModelFileError(companion.path, f"architecture {found!r}, the model's is {wanted!r}")
 
 

@@ -158,17 +158,18 @@ class _Builder:
 
     def model(self) -> Qwen4Exp:
         shape, parts = self.shape, self.parts
+        blocks = [self._block(layer) for layer in range(shape.layers)]
         return Qwen4Exp(
             embedding=self.weights.matrix("token_embd"),
             streams=shape.streams,
-            ngram=self._ngram(),
-            blocks=[self._block(layer) for layer in range(shape.layers)],
+            blocks=blocks,
             mixer=StreamMixer.build(parts, "output_hc", shape.streams),
             head=parts.head(),
             experts=self.experts,
             draft=self._draft() if shape.draft_layers else None,
             index_use=self.index_use,
             probe=parts.probe,
+            ngram=self._ngram(),  # last: whatever is refused above leaves no open table behind
         )
 
     def _block(self, layer: int) -> Block:

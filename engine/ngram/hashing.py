@@ -41,6 +41,7 @@ class NgramHash:
         Looking back from a token, an end token hides itself and everything older; a token that is
         one does not hide what is before it.
         """
+        assert len(window) == self.window_tokens, "a window of another length"
         ids, last = np.concatenate([window, tokens]), self.window_tokens
         value = tokens * self.multipliers[0]
         hidden = np.zeros(len(tokens), np.bool_)

@@ -24,8 +24,9 @@ from engine.gguf.reader import GGUFModel
 from engine.gguf.types import GGMLType, row_bytes
 from engine.kernels import _native, ops
 from engine.kernels.ops import QuantMatrix
+from engine.kernels.support import check_type
 
-REQUESTS_MAX = 16  # unanswered at once
+REQUESTS_MAX = 16  # being read or waiting to be, at once
 END_OF_FILE = -1
 
 
@@ -55,7 +56,7 @@ class NgramTable:
         self.use = NgramUse()
         self._offset = offset
         self._row_bytes = row_bytes(type, width)
-        self._unanswered = 0
+        self._unread: list[Future[NDArray[np.uint8]]] = []
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
@@ -69,6 +70,7 @@ class NgramTable:
         """The table that is a tensor of a model file, whichever file of the set holds it."""
         tensor = model.tensors[tensor_name]
         path, offset = model.location(tensor_name)
+        check_type(path, tensor_name, tensor.type)
         width, num_rows = tensor.shape
         return cls(path, offset, num_rows=num_rows, width=width, type=tensor.type)
 
@@ -78,14 +80,16 @@ class NgramTable:
             raise StorageError(f"{self.path}: the n-gram table is closed")
         if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < self.num_rows:
             raise StorageError(f"{self.path}: a row outside the table of {self.num_rows}")
-        if self._unanswered >= REQUESTS_MAX:
-            raise StorageError(f"{self.path}: more than {REQUESTS_MAX} requests are unanswered")
+        # By what is read, not by what is answered: a step that fails never asks for its answer.
+        self._unread = [future for future in self._unread if not future.done()]
+        if len(self._unread) >= REQUESTS_MAX:
+            raise StorageError(f"{self.path}: more than {REQUESTS_MAX} requests are unread")
         unique, inverse = np.unique(rows, return_inverse=True)  # ascending, as they lie on disk
-        self._unanswered += 1
         self.use.rows += rows.size
         self.use.unique_rows += unique.size
         self.use.bytes_read += unique.size * self._row_bytes
         future = self._reader.submit(self._read, unique)
+        self._unread.append(future)
         return PendingRows(self, future, inverse.reshape(rows.shape))
 
     def take_use(self) -> NgramUse:
@@ -132,7 +136,6 @@ class NgramTable:
         try:
             raw = future.result()
         finally:
-            self._unanswered -= 1
             self.use.wait_seconds += time.perf_counter() - began
         if not raw.size:
             return np.empty((0, self.width), np.float32)
@@ -157,7 +160,7 @@ class PendingRows:
         self._inverse = inverse
 
     def result(self) -> NDArray[np.float32]:
-        """(tokens, heads * width), once. Raises StorageError if the file could not be read."""
+        """(tokens, heads * width). Raises StorageError if the file could not be read."""
         values = self._table._answered(self._future)
         tokens, heads = self._inverse.shape
         return values[self._inverse].reshape(tokens, heads * self._table.width)

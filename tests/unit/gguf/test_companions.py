@@ -84,6 +84,16 @@ def test_mappings_are_closed_when_a_companion_does_not_belong(model: Path, tmp_p
         assert not [each for each in psutil.Process().memory_maps() if str(tmp_path) in each.path]
 
 
+def test_architecture_that_is_no_text_is_refused_by_name(model: Path, tmp_path: Path) -> None:
+    numbers = {"general.architecture": np.array([1, 2], np.uint32)}
+    other = written(tmp_path / "o.gguf", {"more": [5.0]}, numbers)
+    for path, companion in ((model, other), (other, model)):
+        with pytest.raises(ModelFileError, match=r"o.gguf: .*architecture is an array of 2"):
+            open_gguf(path, companions=[companion])
+    with open_gguf(other) as alone:  # whoever needs its architecture refuses it, not the reader
+        assert set(alone.tensors) == {"more"}
+
+
 def test_companion_may_leave_its_architecture_out(model: Path, tmp_path: Path) -> None:
     other = written(tmp_path / "o.gguf", {"more": [5.0]}, {})
     with open_gguf(model, companions=[other]) as opened:

@@ -131,12 +131,29 @@ def test_closed_table_refuses_requests_but_answers_those_before(path: Path) -> N
         table.request(np.array([[0]]))
 
 
-def test_unanswered_requests_are_bounded(table: NgramTable) -> None:
-    pending = [table.request(np.array([[row]])) for row in range(REQUESTS_MAX)]
-    with pytest.raises(StorageError, match=f"more than {REQUESTS_MAX} requests"):
-        table.request(np.array([[0]]))
-    pending[0].result()
-    table.request(np.array([[0]])).result()
+def test_unread_requests_are_bounded(table: NgramTable) -> None:
+    disk = threading.Event()
+    table._reader.submit(disk.wait)  # a read that takes long: what follows it waits
+    try:
+        pending = [table.request(np.array([[row]])) for row in range(REQUESTS_MAX)]
+        with pytest.raises(StorageError, match=f"more than {REQUESTS_MAX} requests"):
+            table.request(np.array([[0]]))
+    finally:
+        disk.set()
+    pending[-1].result()
+    assert table.request(np.array([[0]])).result().shape == (1, WIDTH)
+
+
+def test_requests_whose_answer_nobody_takes_do_not_use_up_the_table(table: NgramTable) -> None:
+    for _ in range(3):
+        for row in range(REQUESTS_MAX - 1):
+            table.request(np.array([[row]]))
+        table.request(np.array([[0]])).result()
+
+
+def test_answer_may_be_taken_twice(table: NgramTable) -> None:
+    pending = table.request(np.array([[3, 5]]))
+    np.testing.assert_array_equal(pending.result(), pending.result())
 
 
 def test_no_thread_or_file_is_left_behind(path: Path) -> None:
@@ -154,8 +171,9 @@ def test_memory_does_not_grow_with_the_table(path: Path) -> None:
     path.touch()
     os.truncate(path, OFFSET + num_rows * WIDTH * 4)  # sparse: takes no room on disk
     random = np.random.default_rng(1)
+    before = psutil.Process().memory_info().rss
     with opened(path, num_rows=num_rows) as table:
-        before = psutil.Process().memory_info().rss
         for _ in range(8):  # other rows every time: each would bring in a page of its own
             assert not table.request(random.integers(0, num_rows, (128, 8))).result().any()
         assert psutil.Process().memory_info().rss - before < 16 * MIB
+        assert str(path) not in {each.path for each in psutil.Process().memory_maps()}
