@@ -46,6 +46,15 @@ class WorkerMetrics:
             registry=registry,
         )
 
+        self._index_seconds = Counter(
+            *("lamina_worker_index_seconds", "Steps' time choosing positions to attend to."),
+            registry=registry,
+        )
+        self._ngram_wait_seconds = Counter(
+            *("lamina_worker_ngram_wait_seconds", "Steps' time waiting for n-gram table rows."),
+            registry=registry,
+        )
+
     def loaded(self, facts: EngineFacts) -> None:
         """The engine is ready."""
         self._kv_pages.set(facts.num_pages)
@@ -64,5 +73,7 @@ class WorkerMetrics:
         self._step_tokens.labels(phase="prefill").inc(stats.prefill_tokens)
         self._step_tokens.labels(phase="decode").inc(stats.decode_tokens)
         self._bytes_read.inc(stats.weight_bytes_read)
+        self._index_seconds.inc(stats.index_seconds)
+        self._ngram_wait_seconds.inc(stats.ngram_wait_seconds)
         if stats.experts_used:
             self._experts_used.observe(stats.experts_used)
