@@ -14,9 +14,11 @@ from bench.model_files.plan import parse_types
 from bench.model_files.qwen4exp import PRESETS
 from bench.models import Model, write_model
 from engine.gguf.reader import open_gguf
+from engine.gguf.shape.qwen4exp import NGRAM_TABLE
 from engine.local import all_logits
 from helpers.engines import opened, random_prompt
 from helpers.qwen4exp_oracle import Oracle
+from helpers.qwen4exp_vectors import rewritten
 
 BOUND = 1e-4
 SIZES: dict[str, dict[str, Any]] = {
@@ -71,6 +73,13 @@ def test_every_type_equals_the_oracle(type: str, tmp_path: Path) -> None:
     """Where a row length does not fit the type, its fallback as real files have it."""
     types = ",".join(f"{role}={type}" for role in ("experts", "down", "trunk", "head", "ngram"))
     assert_as_the_oracle(written(tmp_path / "m.gguf", types=types, sizes={"layers": 4}))
+
+
+def test_model_without_an_ngram_embedding_equals_the_oracle(tmp_path: Path) -> None:
+    norms = ("key", "value", "norm_key", "norm_query", "norm_conv", "conv1d")
+    left_out = {NGRAM_TABLE: None} | {f"blk.1.ple_{name}.weight": None for name in norms}
+    path = rewritten(tmp_path / "m.gguf", {"ple.layers": None}, left_out)
+    assert_as_the_oracle(path)
 
 
 def test_fused_expert_stacks_give_the_same_bits(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ class Oracle:
         self.streams = self.size("hyper_connection.count")
         self.hidden = self.size("embedding_length")
         self.layers = self.size("block_count")
+        has_ngrams = "qwen4exp.ple.layers" in model.metadata
+        self.ngram_layers = self.sizes("ple.layers").tolist() if has_ngrams else []
 
     def size(self, key: str) -> int:
         return self._model.metadata.integer(f"qwen4exp.{key}")
@@ -70,7 +72,7 @@ class Oracle:
         h = np.repeat(self.w("token_embd.weight")[ids][:, None], self.streams, axis=1)
         ratios = self.sizes("attention.compress_ratios")
         for layer in range(self.layers):
-            if layer in self.sizes("ple.layers"):
+            if layer in self.ngram_layers:
                 h = self.ngram_embedding(layer, ids, h)
             mixer = self.attention if ratios[layer] else self.delta_net
             h = self.residual(f"blk.{layer}.hc_attn", h, partial(mixer, layer))

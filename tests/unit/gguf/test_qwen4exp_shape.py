@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,10 @@ import numpy as np
 import pytest
 
 from engine.errors import ModelFileError
-from engine.gguf.reader import GGUFModel, open_gguf
+from engine.gguf.reader import open_gguf
 from engine.gguf.shape import Qwen4ExpShape, model_shape
 from engine.gguf.shape.qwen4exp import NGRAM_TABLE
-from engine.gguf.types import GGMLType
-from engine.gguf.writer import TensorSource, write_gguf
-from helpers.qwen4exp_vectors import quantised
+from helpers.qwen4exp_vectors import rewritten
 
 INT = np.int32
 BIG = np.uint64
@@ -30,31 +27,11 @@ def shape_of(
     tensors: Mapping[str, tuple[int, ...] | None] | None = None,
 ) -> Qwen4ExpShape:
     """The shape of the tiny model with metadata and tensors changed; None leaves one out."""
-    with open_gguf(quantised("Q2_0")) as model:
-        changed = dict(model.metadata) | {
-            f"qwen4exp.{key}": value for key, value in (metadata or {}).items()
-        }
-        kept = {key: value for key, value in changed.items() if value is not None}
-        write_gguf(path, kept, list(_sources(model, tensors or {})))
+    rewritten(path, metadata or {}, tensors or {})
     with open_gguf(path) as model:
         found = model_shape(model)
     assert isinstance(found, Qwen4ExpShape)
     return found
-
-
-def _sources(model: GGUFModel, changed: Mapping[str, tuple[int, ...] | None]) -> list[TensorSource]:
-    sources = []
-    for name, tensor in model.tensors.items():
-        if name not in changed:
-            produce = partial(np.array, model.data(name))
-            sources.append(
-                TensorSource(name=name, shape=tensor.shape, type=tensor.type, produce=produce)
-            )
-    for name, shape in changed.items():
-        if shape is not None:
-            produce = partial(np.zeros, 4 * int(np.prod(shape)), np.uint8)
-            sources.append(TensorSource(name=name, shape=shape, type=GGMLType.F32, produce=produce))
-    return sources
 
 
 def test_shape_of_the_tiny_model(tmp_path: Path) -> None:
