@@ -4,39 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import httpx
 import openai
 import pytest
-import pytest_asyncio
 from openai.types.chat import ChatCompletionChunk
 
 from helpers.eventually import eventually
-from helpers.running_gateway import RunningGateway, running_gateway
-from helpers.text_model import write_text_model
+from helpers.running_gateway import RunningGateway
 from services.common.errors import WorkerLost
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest.fixture(scope="module")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_text_model(tmp_path_factory.mktemp("model") / "text.gguf")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared_gateway(tiny_model: Path) -> AsyncIterator[RunningGateway]:
-    async with running_gateway(tiny_model) as running:
-        yield running
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def served(shared_gateway: RunningGateway) -> AsyncIterator[RunningGateway]:
-    """The shared gateway; the scheduler forgets what a test told it."""
-    yield shared_gateway
-    shared_gateway.scheduler.reset()
 
 
 async def chat_chunks(served: RunningGateway, **options: object) -> list[ChatCompletionChunk]:

@@ -20,24 +20,6 @@ from services.common.errors import InvalidRequest, Overloaded, WorkerLost
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest.fixture(scope="module")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_text_model(tmp_path_factory.mktemp("model") / "text.gguf")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared_gateway(tiny_model: Path) -> AsyncIterator[RunningGateway]:
-    async with running_gateway(tiny_model) as running:
-        yield running
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def served(shared_gateway: RunningGateway) -> AsyncIterator[RunningGateway]:
-    """The shared gateway; the scheduler forgets what a test told it."""
-    yield shared_gateway
-    shared_gateway.scheduler.reset()
-
-
 @pytest_asyncio.fixture(loop_scope="module")
 async def narrow(tiny_model: Path) -> AsyncIterator[RunningGateway]:
     """A gateway whose limits are small."""

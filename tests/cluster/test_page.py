@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -14,8 +13,7 @@ from playwright.async_api import Browser, Page, expect
 
 from helpers.browser import CHROMIUM, DESKTOP, MISSING, PHONE, chromium
 from helpers.eventually import eventually
-from helpers.running_gateway import RunningGateway, running_gateway
-from helpers.text_model import write_text_model
+from helpers.running_gateway import RunningGateway
 from services.common.errors import WorkerLost
 
 SCREENS = [pytest.param(PHONE, id="phone"), pytest.param(DESKTOP, id="desktop")]
@@ -30,23 +28,6 @@ pytestmark = [
 async def browser() -> AsyncIterator[Browser]:
     async with chromium() as browser:
         yield browser
-
-
-@pytest.fixture(scope="module")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_text_model(tmp_path_factory.mktemp("model") / "text.gguf")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared_gateway(tiny_model: Path) -> AsyncIterator[RunningGateway]:
-    async with running_gateway(tiny_model) as running:
-        yield running
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def served(shared_gateway: RunningGateway) -> AsyncIterator[RunningGateway]:
-    yield shared_gateway
-    shared_gateway.scheduler.reset()
 
 
 @dataclass(frozen=True)
