@@ -106,6 +106,31 @@ def test_small_ops_are_invariant(variant: str) -> None:
     assert_invariant(rope)
 
 
+def test_gates_over_streams_are_invariant(variant: str) -> None:
+    """Rows of 4 * 13 values: where a token starts among the vectors depends on its company."""
+    x = activations(TOKENS, 52).view(TOKENS, 4, 13)
+    other = activations(TOKENS, 52, seed=2)
+    weight = activations(4, 13, seed=3)
+
+    def gate(rows: Rows) -> torch.Tensor:
+        gated = x[rows].flatten(1)
+        ops.sigmoid_gate(gated, other[rows])
+        return gated
+
+    def add(rows: Rows) -> torch.Tensor:
+        acc = x[rows]
+        y, logits = other[rows, :13].contiguous(), other[rows, 13:17].contiguous()
+        ops.gated_add(acc, y, logits, scale=0.25, gain=2.0)
+        return acc
+
+    assert_invariant(lambda rows: ops.rms_norm(x[rows], weight, 1e-6))
+    assert_invariant(lambda rows: ops.scaled_silu(x[rows], 0.25))
+    assert_invariant(lambda rows: ops.gated_mean(x[rows], other[rows]))
+    assert_invariant(lambda rows: ops.ngram_gates(x[rows], other[rows].view(-1, 4, 13)))
+    assert_invariant(gate)
+    assert_invariant(add)
+
+
 @each_mode
 @pytest.mark.parametrize("type", [GGMLType.F32, GGMLType.Q4_K, GGMLType.Q8_0])
 def test_an_experts_bytes_may_lie_anywhere(type: GGMLType, mode: Activations, variant: str) -> None:

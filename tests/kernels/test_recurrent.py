@@ -11,7 +11,7 @@ import torch
 from engine.errors import ShapeError
 from engine.kernels import ops, reference
 from engine.kernels.ops import Spans
-from helpers.qwen4exp_oracle import causal_convolution, silu
+from helpers.qwen4exp_oracle import causal_convolution, sigmoid, silu, unit
 
 KEY_HEADS, HEADS = 2, 6
 TOKENS = 23
@@ -100,6 +100,30 @@ def test_delta_rule_with_an_open_gate_reads_back_what_it_wrote(variant: str) -> 
     assert torch.allclose(out, values / 4, rtol=1e-4, atol=1e-4)  # queries are over sqrt(16)
 
 
+def test_convolution_and_delta_rule_equal_the_oracle(variant: str) -> None:
+    """What the delta-net layer of the oracle does, as loops over tokens and heads."""
+    key_dim, value_dim = 16, 40
+    delta, kernel = Delta(key_dim, value_dim), normal(4, 2 * KEY_HEADS * 16 + HEADS * 40, seed=8)
+    whole, state = spans([TOKENS], [0]), torch.zeros(1, HEADS, key_dim, value_dim)
+    u = silu(causal_convolution(delta.qkv.double().numpy(), kernel.double().numpy().T))
+    delta.qkv = ops.causal_conv(delta.qkv, kernel, torch.zeros(1, 3, len(u[0])), whole)
+    actual = delta.run(ops.delta_rule, state, whole).numpy()
+
+    q, k, v = np.split(u, [KEY_HEADS * key_dim, 2 * KEY_HEADS * key_dim], axis=1)
+    q = unit(q.reshape(TOKENS, KEY_HEADS, key_dim)) / np.sqrt(key_dim)
+    k, v = unit(k.reshape(q.shape)), v.reshape(TOKENS, HEADS, value_dim)
+    beta = sigmoid(delta.beta.double().numpy())
+    step = np.logaddexp(0, (delta.alpha.double() + delta.dt_bias.double()).numpy())
+    decay = np.exp(delta.decay.double().numpy() * step)
+    for head in range(HEADS):
+        s, pair = np.zeros((key_dim, value_dim)), head % KEY_HEADS
+        for t in range(TOKENS):
+            s *= decay[t, head]
+            s += np.outer(k[t, pair], beta[t, head] * (v[t, head] - s.T @ k[t, pair]))
+            assert np.abs(actual[t, head] - s.T @ q[t, pair]).max() < 1e-5, (t, head)
+        assert np.abs(state[0, head].numpy() - s).max() < 1e-5, head
+
+
 @pytest.mark.parametrize("cuts", [[1] * TOKENS, [7, 7, 7, 2], [2, 21], [22, 1]])
 def test_no_bit_shows_how_a_sequence_was_cut(cuts: list[int], variant: str) -> None:
     delta, kernel = Delta(), normal(4, 50, seed=8)
@@ -146,6 +170,26 @@ def test_nan_stays_in_its_sequence(variant: str) -> None:
     out = delta.run(ops.delta_rule, delta.state)
     assert out.isnan().flatten(1).any(1).nonzero().flatten().tolist() == [9]
     assert delta.state.isnan().flatten(1).any(1).tolist() == [True, False, False, False, False]
+
+
+def test_a_convolution_of_infinite_inputs_is_not_taken_for_zero(variant: str) -> None:
+    x = torch.ones(TOKENS, 20)
+    x[4] = float("-inf")
+    out = ops.causal_conv(x, torch.ones(3, 20), torch.zeros(5, 2, 20), SPANS)
+    assert out.isnan().any(1).nonzero().flatten().tolist() == [4, 5, 6]  # of the first span
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_no_bit_of_a_convolution_shows_the_company_or_the_threads(
+    threads: int, variant: str
+) -> None:
+    x, kernel, state = normal(TOKENS, 2061), normal(4, 2061, seed=2), normal(5, 9, 2061, seed=3)
+    together_state, alone_state = state.clone(), state.clone()
+    together = ops.causal_conv(x, kernel, together_state, SPANS, dilation=3)
+    ops.set_num_threads(threads)
+    alone = ops.causal_conv(x[10:], kernel, alone_state, spans([13], [1]), dilation=3)
+    assert torch.equal(alone, together[10:])
+    assert torch.equal(alone_state[1], together_state[1])
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,29 @@ def test_gates_pass_nan_on_and_keep_it_to_its_token(variant: str) -> None:
     assert ops.scaled_silu(x, 0.5).isnan().sum() == 1
 
 
+@pytest.mark.parametrize("width", [3, 16])  # in a vector's rest, and in vectors
+def test_a_nan_gate_is_seen_in_what_it_gates_alone(width: int, variant: str) -> None:
+    gates = torch.zeros(3, width)
+    gates[1, 2] = float("nan")
+    x = torch.ones(3, width)
+    ops.sigmoid_gate(x, gates)
+    assert torch.equal(x.isnan(), gates.isnan())
+    mean = ops.gated_mean(torch.ones(3, 1, width), gates)
+    assert torch.equal(mean.isnan(), gates.isnan())
+    acc = torch.ones(3, width, 2)
+    ops.gated_add(acc, torch.ones(3, 2), gates, scale=0.25, gain=2.0)
+    assert torch.equal(acc.isnan(), gates.isnan()[:, :, None].expand(3, width, 2))
+
+
+@pytest.mark.parametrize("width", [3, 16])
+def test_silu_of_infinities_is_that_of_the_reference(width: int, variant: str) -> None:
+    """The gate of -inf is 0, and 0 * inf is no number: it must not pass for a shut gate."""
+    x = torch.tensor([float("-inf"), float("inf"), -1000.0])[:, None].repeat(1, width)
+    actual = ops.scaled_silu(x, 1.0)
+    assert actual[0].isnan().all()
+    assert torch.equal(actual.nan_to_num(7.0), reference.scaled_silu(x, 1.0).nan_to_num(7.0))
+
+
 @pytest.mark.parametrize(
     ("call", "name"),
     [

@@ -150,6 +150,18 @@ static void dot_i8_tile(const Rows& rows, int64_t first, int num_rows, const Qua
     X(Q6_K) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ3_XXS) X(IQ3_S) X(IQ1_S) X(IQ1_M) X(IQ4_NL)      \
     X(IQ4_XS) X(MXFP4) X(NVFP4) X(TQ1_0) X(TQ2_0)
 
+static Layout layout(int type) {
+    switch (type) {
+        case F32: return {1, 4};
+        case F16: case BF16: return {1, 2};
+#define X(type) \
+    case type: return {Block<type>::elements, Block<type>::bytes};
+        LAMINA_QUANTISED(X)
+#undef X
+    }
+    return {0, 0};
+}
+
 template <typename Tile>
 static void over_tiles(const Rows& rows, int64_t tokens, Tile tile) {
     for (int64_t r = 0; r < rows.count; r += kRowGroup) {
@@ -304,7 +316,8 @@ static inline const float* pool_row(const void* pool, bool half, int64_t offset,
 #include "core_streams.h"
 #include "core_recurrent.h"
 
-static const Variant kVariant = {LAMINA_NAME, dot_f32,     dot_i8,      quantize,
+static const Variant kVariant = {LAMINA_NAME, layout,
+                                 dot_f32,     dot_i8,      quantize,
                                  expand,      rms_norm,    swiglu,      softmax,
                                  attend_part, merge_parts, score_blocks, floats_to_halves,
                                  scaled_silu, sigmoid_gate, gated_mean,  add_scaled,

@@ -3,8 +3,13 @@
 
 static inline float sigmoid(float x) { return 1.0f / (1.0f + exp_near(-x)); }
 
-// Below -87 the gate is shut; exp_near stops there and would leave it ajar.
-static inline float silu_of(float x) { return x < -87.0f ? 0.0f : x * sigmoid(x); }
+// Below -87 the gate is shut; exp_near stops there and would leave it ajar. Zero times x rather than
+// zero: what a shut gate lets through of -inf is NaN. The gate is computed either way, so that a
+// select, not a branch, is all that the loops over silu hold.
+static inline float silu_of(float x) {
+    const float gate = sigmoid(x);
+    return x * (x < -87.0f ? 0.0f : gate);
+}
 
 static void scaled_silu(const float* x, float scale, int64_t count, float* out) {
     for (int64_t j = 0; j < count; ++j) out[j] = silu_of(x[j] * scale);

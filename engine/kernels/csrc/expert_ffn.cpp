@@ -12,8 +12,6 @@
 namespace lamina {
 namespace {
 
-constexpr int64_t kTaskRows = 32;
-
 // The pairs of one expert: which token and which row of the pair buffers.
 struct Group {
     int32_t expert;

@@ -22,6 +22,10 @@ inline bool is_float(int type) { return type == F32 || type == F16 || type == BF
 // Tokens computed against a group of rows before the rows are decoded again.
 constexpr int kTokenTile = 64;
 
+// Rows of a matrix that one task takes. Small enough to spread 2,048 rows over 64 threads, a multiple
+// of the row group.
+constexpr int64_t kTaskRows = 32;
+
 // Rows of a quantised (or float) matrix: `count` rows of `cols` weights, `row_bytes` apart.
 struct Rows {
     const uint8_t* data;
@@ -109,8 +113,15 @@ struct DeltaTask {
     int64_t out_stride;
 };
 
+// Weights in a block of a format, and its bytes; no weights when the kernels do not know the type.
+struct Layout {
+    int elements;
+    int bytes;
+};
+
 struct Variant {
     const char* name;
+    Layout (*layout)(int type);
     // y[t][r] = dot(rows[r], x[t]) for every row and token; the order of each sum is that of the
     // columns in eight lanes, whatever the number of rows and tokens. x is readable, and zero, up
     // to the next multiple of 8 columns.
@@ -143,7 +154,6 @@ struct Variant {
 };
 
 bool has_type(int type);            // whether the kernels compute with a ggml type
-int64_t block_elements(int type);   // weights in a block
 size_t row_bytes(int type, int64_t cols);
 
 const Variant& variant();           // the one in use

@@ -1,11 +1,8 @@
-// y = x W^T over the thread pool, and the quantised activations that it and the experts share.
+// y = x W^T over the thread pool.
 #include "activations.h"
 #include "thread_pool.h"
 
 namespace lamina {
-
-// Rows of one task. Small enough to spread 2,048 rows over 64 threads, a multiple of the row group.
-constexpr int64_t kTaskRows = 32;
 
 void linear(const float* x, int64_t tokens, const Matrix& w, int levels, float* y) {
     const Variant& v = variant();
