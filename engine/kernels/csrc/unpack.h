@@ -102,8 +102,7 @@ struct Block<Q2_K> : Format<256, 84, true, true> {
         const float d = f16(b + 80), dmin = f16(b + 82);
         for (int i = 0; i < 8; ++i) {
             const uint8_t* q = qs + 32 * (i / 4);
-            const int shift = 2 * (i % 4);
-            for (int j = 0; j < 32; ++j) c[i].q[j] = static_cast<int16_t>(q[j] >> shift & 3);
+            Fields(q, 2 * (i % 4), 3).store(0, c[i].q);
             for (int h = 0; h < 2; ++h) {
                 const uint8_t sc = scales[2 * i + h];
                 c[i].scale[h] = d * static_cast<float>(sc & 15);
@@ -120,10 +119,7 @@ struct Block<Q3_K> : Format<256, 110, true, false> {
         const float d = f16(b + 108);
         for (int i = 0; i < 8; ++i) {
             const uint8_t* q = qs + 32 * (i / 4);
-            const int shift = 2 * (i % 4);
-            for (int j = 0; j < 32; ++j) {
-                c[i].q[j] = static_cast<int16_t>((q[j] >> shift & 3) - (hmask[j] >> i & 1 ? 0 : 4));
-            }
+            Fields(q, 2 * (i % 4), 3).below(Fields(hmask, i, 1), 2).store(4, c[i].q);
             for (int h = 0; h < 2; ++h) {
                 const int n = 2 * i + h;  // 4 low bits in bytes 0..7, 2 high bits in bytes 8..11
                 const int low = n < 8 ? packed[n] & 15 : packed[n - 8] >> 4;
@@ -155,8 +151,7 @@ struct Block<Q4_K> : Format<256, 144, false, true> {
             scale_min(i, b + 4, &scale, &min);
             uniform(c[i], d * static_cast<float>(scale), dmin * static_cast<float>(min));
             const uint8_t* q = b + 16 + 32 * (i / 2);
-            const int shift = 4 * (i % 2);
-            for (int j = 0; j < 32; ++j) c[i].q[j] = static_cast<int16_t>(q[j] >> shift & 15);
+            Fields(q, 4 * (i % 2), 15).store(0, c[i].q);
         }
     }
 };
@@ -171,10 +166,7 @@ struct Block<Q5_K> : Format<256, 176, false, true> {
             scale_min(i, b + 4, &scale, &min);
             uniform(c[i], d * static_cast<float>(scale), dmin * static_cast<float>(min));
             const uint8_t* q = b + 48 + 32 * (i / 2);
-            const int shift = 4 * (i % 2);
-            for (int j = 0; j < 32; ++j) {
-                c[i].q[j] = static_cast<int16_t>((q[j] >> shift & 15) | (high[j] >> i & 1) << 4);
-            }
+            Fields(q, 4 * (i % 2), 15).below(Fields(high, i, 1), 4).store(0, c[i].q);
         }
     }
 };
@@ -188,10 +180,7 @@ struct Block<Q6_K> : Format<256, 210, true, false> {
             const int part = i % 4;  // quarter of a half of 128
             const uint8_t* l = low + 64 * (i / 4) + 32 * (part % 2);
             const uint8_t* h = high + 32 * (i / 4);
-            for (int j = 0; j < 32; ++j) {
-                const int bits = (l[j] >> 4 * (part / 2) & 15) | (h[j] >> 2 * part & 3) << 4;
-                c[i].q[j] = static_cast<int16_t>(bits - 32);
-            }
+            Fields(l, 4 * (part / 2), 15).below(Fields(h, 2 * part, 3), 4).store(32, c[i].q);
             for (int s = 0; s < 2; ++s) {
                 c[i].scale[s] = d * static_cast<float>(static_cast<int8_t>(b[192 + 2 * i + s]));
                 c[i].min[s] = 0.0f;
@@ -389,7 +378,7 @@ struct Block<TQ2_0> : Format<256, 66, false, false> {
         for (int i = 0; i < 8; ++i) {
             uniform(c[i], f16(b + 64));
             const uint8_t* q = b + 32 * (i / 4);
-            for (int j = 0; j < 32; ++j) c[i].q[j] = static_cast<int16_t>((q[j] >> 2 * (i % 4) & 3) - 1);
+            Fields(q, 2 * (i % 4), 3).store(1, c[i].q);
         }
     }
 };

@@ -27,6 +27,29 @@ static inline void store_wide(__m128i bytes, int16_t* q) {
 static inline __m128i low_nibbles(__m128i bytes) { return _mm_and_si128(bytes, _mm_set1_epi8(15)); }
 static inline __m128i high_nibbles(__m128i bytes) { return low_nibbles(_mm_srli_epi16(bytes, 4)); }
 
+// The same bits of each of 32 bytes, which become 32 weights.
+class Fields {
+public:
+    Fields(const uint8_t* bytes, int shift, int mask) {
+        const __m256i all = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes));
+        const __m256i moved = _mm256_srl_epi16(all, _mm_cvtsi32_si128(shift));
+        v_ = _mm256_and_si256(moved, _mm256_set1_epi8(static_cast<char>(mask)));
+    }
+    // Puts the fields of `high` above these, which are `bits` wide.
+    Fields& below(const Fields& high, int bits) {
+        v_ = _mm256_or_si256(v_, _mm256_sll_epi16(high.v_, _mm_cvtsi32_si128(bits)));
+        return *this;
+    }
+    void store(int offset, int16_t* q) const {
+        const __m256i less = _mm256_sub_epi8(v_, _mm256_set1_epi8(static_cast<char>(offset)));
+        store_wide(_mm256_castsi256_si128(less), q);
+        store_wide(_mm256_extracti128_si256(less, 1), q + 16);
+    }
+
+private:
+    __m256i v_;
+};
+
 // Low nibbles give the first 16 weights, high nibbles the next 16.
 static inline void nibbles(const uint8_t* qs, int16_t* q, int offset) {
     const __m128i bytes = load16(qs), o = _mm_set1_epi8(static_cast<char>(offset));
@@ -96,6 +119,25 @@ static inline float half_to_float(uint16_t h) {
     std::memcpy(&value, &bits, 4);
     return value;
 }
+
+// The same bits of each of 32 bytes, which become 32 weights.
+class Fields {
+public:
+    Fields(const uint8_t* bytes, int shift, int mask) {
+        for (int j = 0; j < 32; ++j) v_[j] = static_cast<uint8_t>(bytes[j] >> shift & mask);
+    }
+    // Puts the fields of `high` above these, which are `bits` wide.
+    Fields& below(const Fields& high, int bits) {
+        for (int j = 0; j < 32; ++j) v_[j] = static_cast<uint8_t>(v_[j] | high.v_[j] << bits);
+        return *this;
+    }
+    void store(int offset, int16_t* q) const {
+        for (int j = 0; j < 32; ++j) q[j] = static_cast<int16_t>(v_[j] - offset);
+    }
+
+private:
+    uint8_t v_[32];
+};
 
 // Low nibbles give the first 16 weights, high nibbles the next 16.
 static inline void nibbles(const uint8_t* qs, int16_t* q, int offset) {
