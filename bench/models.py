@@ -6,18 +6,19 @@
 
 For benchmarks of models that are too large to ship, and for tests that need other sizes than a real
 model has. A family is a module of `model_files` that plans metadata and tensors; writing is here.
-The same arguments give the same bytes. A file appears under its name when it is complete.
+The same arguments give the same bytes. Files appear under their names when all are complete.
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
 import math
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -79,16 +80,18 @@ def write_model(path: Path, model: Model) -> list[Path]:
     metadata = family.metadata(model.sizes, mtp=model.mtp)
     planned = list(family.tensors(model.sizes, mtp=model.mtp, fused=model.fused, skew=model.skew))
     if model.ngram_file is None:
-        _write(path, metadata, sources(planned, model.types, model.seed))
-        return [path]
+        return _write({path: (metadata, sources(planned, model.types, model.seed))})
     if model.ngram_file.resolve() == path.resolve():
         raise ValueError(f"{path} cannot hold both the model and its n-gram table")
     apart = [tensor for tensor in planned if tensor.role is Role.NGRAM]
     rest = [tensor for tensor in planned if tensor.role is not Role.NGRAM]
     names = {key: metadata[key] for key in ("general.architecture", "general.name")}
-    _write(model.ngram_file, names, sources(apart, model.types, model.seed))
-    _write(path, metadata, sources(rest, model.types, model.seed))
-    return [path, model.ngram_file]
+    return _write(
+        {
+            path: (metadata, sources(rest, model.types, model.seed)),
+            model.ngram_file: (names, sources(apart, model.types, model.seed)),
+        }
+    )
 
 
 def router_shares(path: Path) -> dict[int, float]:
@@ -104,22 +107,44 @@ def router_shares(path: Path) -> dict[int, float]:
         return shares
 
 
-def _write(path: Path, metadata: Mapping[str, object], tensors: Sequence[TensorSource]) -> None:
-    with _complete(path) as partial:
-        write_gguf(partial, metadata, tensors)
+def _write(
+    contents: Mapping[Path, tuple[Mapping[str, object], Sequence[TensorSource]]],
+) -> list[Path]:
+    """Write metadata and tensors of each file: all files, or none. OSError names the file."""
+    with ExitStack() as files:
+        partials = {path: files.enter_context(_complete(path)) for path in contents}
+        for path, (metadata, tensors) in contents.items():
+            with _named(path):
+                write_gguf(partials[path], metadata, tensors)
+    return list(contents)
 
 
 @contextmanager
 def _complete(path: Path) -> Iterator[Path]:
-    """A name to write to, which becomes `path` at the end and vanishes after any error."""
+    """A name to write to, which becomes `path` at the end and vanishes after any error.
+
+    What cannot become `path` is refused at once, not after gigabytes.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     partial = path.with_name(f"{path.name}.partial")
+    with _named(path):
+        partial.touch()
     try:
         yield partial
-        os.replace(partial, path)
-    except OSError as error:  # a full disk names no file
-        raise OSError(error.errno, error.strerror, str(path)) from None
+        with _named(path):
+            os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """OSErrors from within name `path`: a full disk names no file, others the partial one."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -66,8 +66,9 @@ class Sizes:
     def __post_init__(self) -> None:
         for each in fields(self):
             least = 0 if each.name == "ngram_layer" else 1
-            if not least <= getattr(self, each.name) <= SIZE_MOST:
-                raise ValueError(f"{each.name} is {getattr(self, each.name)}, not at least {least}")
+            value = getattr(self, each.name)
+            if not least <= value <= SIZE_MOST:
+                raise ValueError(f"{each.name} is {value}, not from {least} to {SIZE_MOST}")
         linear = self.ngram_layer < self.layers and not self.is_full(self.ngram_layer)
         problems = {
             f"{self.experts_used} of {self.experts} experts used": self.experts_used > self.experts,
@@ -82,6 +83,9 @@ class Sizes:
             ),
             f"n-gram layer {self.ngram_layer} is no linear layer of {self.layers}": not linear,
             f"n-grams of {self.ngram_size}": self.ngram_size < 2,
+            f"linear layers of width {self.value_width}, beyond {SIZE_MOST}": (
+                self.value_width > SIZE_MOST
+            ),
         }
         for problem, present in problems.items():
             if present:

@@ -293,10 +293,14 @@ def test_check_prints_a_line_per_layer(write: Write, capsys: pytest.CaptureFixtu
         (("--experts-used", "17"), "17 of 16 experts used"),
         (("--layers", "1"), "n-gram layer 1 is no linear layer of 1"),
         (("--value-heads", "7"), "7 value heads do not share 2"),
-        (("--hidden", "0"), "hidden is 0, not at least 1"),
+        (("--hidden", "0"), "hidden is 0, not from 1 to 2147483647"),
         (("--vocab", "280"), "a vocabulary of 280"),
         (("--ngram-rows", "9"), "9 rows are too few for 8 heads"),
-        (("--context", "5000000000"), "context is 5000000000"),
+        (("--context", "5000000000"), "context is 5000000000, not from 1 to 2147483647"),
+        (
+            ("--value-heads", "65536", "--state-dim", "65536"),
+            "linear layers of width 4294967296, beyond 2147483647",
+        ),
     ],
 )
 def test_impossible_sizes_are_refused_with_one_line(
@@ -354,6 +358,31 @@ def test_disk_that_is_full_leaves_no_file(tmp_path: Path) -> None:
     assert done.stderr == f"models: error: {old}: File too large\n"
     assert [path.name for path in tmp_path.iterdir()] == ["m.gguf"]
     assert old.read_bytes() == b"kept"
+
+
+def test_model_that_fails_leaves_no_table(tmp_path: Path) -> None:
+    path, table = tmp_path / "m.gguf", tmp_path / "table.gguf"
+    command = (  # blocks of 1024 bytes: enough for the table, too few for the model
+        f"ulimit -f 300; {sys.executable} bench/models.py qwen4exp {path} --preset tiny "
+        f"--ngram-file {table}"
+    )
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == f"models: error: {path}: File too large\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_target_that_is_a_folder_is_named_and_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.gguf"
+    path.mkdir()
+    table = tmp_path / "table.gguf"
+    assert main(["qwen4exp", str(path), *SMALL, "--ngram-file", str(table)]) == 2
+    assert capsys.readouterr().err == f"models: error: {path}: Is a directory\n"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_folder_that_is_missing_is_named(
