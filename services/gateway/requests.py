@@ -35,6 +35,11 @@ from services.gateway.fields import (
 
 CHOICES_PER_PROMPT_MAX = 128
 EFFORT = "reasoning_effort"  # also the name of the template's variable
+# Variables of chat templates that are ours to set.
+TEMPLATE_RESERVED = frozenset(
+    {"self", "messages", "tools", "add_generation_prompt"}
+    | {"bos_token", "eos_token", "range", "raise_exception"}
+)
 
 _HARMLESS = frozenset(
     {
@@ -201,7 +206,7 @@ def parse_chat(body: bytes) -> ChatCompletionRequest:
             param="max_completion_tokens",
         )
     for key in request.chat_template_kwargs or {}:
-        if key in {"self", "messages", "tools", "add_generation_prompt"}:
+        if key in TEMPLATE_RESERVED:
             raise BadRequest(
                 f"'chat_template_kwargs' may not set '{key}'.", param=f"chat_template_kwargs.{key}"
             )

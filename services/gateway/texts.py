@@ -81,7 +81,8 @@ class Texts:
             # The template writes the model's own special tokens, so none are added.
             return self._encode(text, add_special=False, param="messages")
 
-        return await self._run(encode, sum(len(turn["content"]) for turn in turns))
+        num_chars = sum(len(text) for turn in turns for text in turn.values())
+        return await self._run(encode, num_chars)
 
     async def encode_prompt(self, prompt: Prompt) -> list[int]:
         """Token ids of one prompt; ids pass as they are. Raises BadRequest."""

@@ -8,6 +8,7 @@ import pytest
 
 from services.gateway.failures import BadRequest
 from services.gateway.requests import (
+    TEMPLATE_RESERVED,
     ChatCompletionRequest,
     CompletionRequest,
     parse_chat,
@@ -154,7 +155,10 @@ def test_unknown_fields_are_refused_by_name() -> None:
         ({"messages": [{"role": "user"}]}, "messages[0]"),
         ({"messages": [{"role": "user", "content": 3}]}, "messages[0].content"),
         ({"messages": [{"role": "user", "content": "x", "mood": 1}]}, "messages[0].mood"),
-        ({"chat_template_kwargs": {"tools": []}}, "chat_template_kwargs.tools"),
+        *(
+            ({"chat_template_kwargs": {name: []}}, f"chat_template_kwargs.{name}")
+            for name in sorted(TEMPLATE_RESERVED)
+        ),
         (
             {"chat_template_kwargs": {"reasoning_effort": "low"}, "reasoning_effort": "low"},
             "reasoning_effort",

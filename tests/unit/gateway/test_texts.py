@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import ModelFileError
 from engine.text.load import load_text
 from helpers.text_model import write_text_model
 from services.gateway.fields import Prompt
@@ -54,10 +53,9 @@ async def test_texts_take_prompts_as_text_or_ids(texts: Texts, model: Path, prom
     )
 
 
-@pytest.mark.parametrize(("num_chars", "inline"), [(10, True), (INLINE_CHARS_MAX + 1, False)])
-async def test_texts_keep_long_work_off_the_event_loop(
-    texts: Texts, monkeypatch: pytest.MonkeyPatch, num_chars: int, inline: bool
-) -> None:
+@pytest.fixture
+def encoders(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
+    """The threads that encode from here on, one entry per call."""
     threads: list[threading.Thread] = []
     encode = texts.tokenizer.encode
 
@@ -66,12 +64,26 @@ async def test_texts_keep_long_work_off_the_event_loop(
         return encode(text, add_special=add_special, parse_special=parse_special)
 
     monkeypatch.setattr(texts.tokenizer, "encode", watched)
+    return threads
+
+
+each_length = pytest.mark.parametrize(
+    ("num_chars", "inline"), [(10, True), (INLINE_CHARS_MAX + 1, False)]
+)
+
+
+@each_length
+async def test_texts_keep_long_work_off_the_event_loop(
+    texts: Texts, encoders: list[threading.Thread], num_chars: int, inline: bool
+) -> None:
     assert len(await texts.encode_prompt("x" * num_chars)) == num_chars
-    assert (threads == [threading.current_thread()]) == inline
+    assert (encoders == [threading.current_thread()]) == inline
 
 
-async def test_texts_name_a_file_that_is_no_model(tmp_path: Path) -> None:
-    path = tmp_path / "broken.gguf"
-    path.write_bytes(b"no model")
-    with pytest.raises(ModelFileError, match=r"broken\.gguf"):
-        await Texts.load(path)
+@each_length
+async def test_texts_count_every_field_of_a_message_as_work(
+    texts: Texts, encoders: list[threading.Thread], num_chars: int, inline: bool
+) -> None:
+    message = Message(role="assistant", content="", reasoning_content="x" * num_chars)
+    await texts.encode_chat([message], {})
+    assert (encoders == [threading.current_thread()]) == inline
