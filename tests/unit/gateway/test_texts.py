@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.errors import ModelFileError
 from engine.text.load import load_text
 from helpers.text_model import write_text_model
 from services.gateway.fields import Prompt
@@ -87,3 +88,10 @@ async def test_texts_count_every_field_of_a_message_as_work(
     message = Message(role="assistant", content="", reasoning_content="x" * num_chars)
     await texts.encode_chat([message], {})
     assert (encoders == [threading.current_thread()]) == inline
+
+
+async def test_texts_name_a_file_that_is_no_model(tmp_path: Path) -> None:
+    path = tmp_path / "broken.gguf"
+    path.write_bytes(b"no model")
+    with pytest.raises(ModelFileError, match=r"broken\.gguf"):
+        await Texts.load(path)
