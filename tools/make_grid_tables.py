@@ -25,6 +25,7 @@ LATTICES = {
     "kGridIQ3S": tables.IQ3_S_GRID,
     "kGridIQ1S": tables.IQ1_S_GRID,
 }
+CODES = (("kCodesIQ4NL", 128, tables.IQ4_NL_VALUES), ("kCodesFP4", 16, tables.FP4_VALUES))
 
 
 def lattice(name: str, grid: NDArray[np.int8]) -> list[str]:
@@ -38,11 +39,11 @@ def lattice(name: str, grid: NDArray[np.int8]) -> list[str]:
     return [head, *(f"    {line}," for line in lines), "};", ""]
 
 
-def values(kind: str, name: str, numbers: NDArray[np.generic]) -> list[str]:
-    texts = [str(int(n)) for n in numbers]
-    lines = [", ".join(texts[i : i + 16]) for i in range(0, len(texts), 16)]
-    head = f"inline constexpr {kind} {name}[{len(texts)}] = {{"
-    return [head, *(f"    {line}," for line in lines), "};", ""]
+def codes(name: str, offset: int, numbers: NDArray[np.int8]) -> list[str]:
+    """Values as unsigned bytes, `offset` above what they mean."""
+    texts = [str(int(n) + offset) for n in numbers]
+    head = f"inline constexpr uint8_t {name}[{len(texts)}] = {{  // plus {offset}"
+    return [head, f"    {', '.join(texts)},", "};", ""]
 
 
 def header() -> str:
@@ -57,9 +58,8 @@ def header() -> str:
     ]
     for name, grid in LATTICES.items():
         lines += lattice(name, grid)
-    lines += values("uint8_t", "kSigns", tables.SIGNS)
-    lines += values("int8_t", "kValuesIQ4NL", tables.IQ4_NL_VALUES)
-    lines += values("int8_t", "kValuesFP4", tables.FP4_VALUES)
+    for name, offset, numbers in CODES:
+        lines += codes(name, offset, numbers)
     return "\n".join([*lines, "}  // namespace lamina", ""])
 
 

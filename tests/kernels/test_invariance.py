@@ -7,12 +7,17 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from engine.gguf.types import GGMLType
+from engine.gguf.types import LAYOUTS, GGMLType
 from engine.kernels import ops
 from engine.kernels.ops import Activations, PagedTokens
 from helpers.weights import KERNEL_TYPES, activations, random_matrix
 
-TOKENS = 67  # more than a tile of 64
+TOKENS = 67  # more than the 64 of a float tile, and no multiple of anything
+MANY = 300  # more than the 256 of a tile of rounded tokens
+ROUNDED_TYPES = [type for type in KERNEL_TYPES if LAYOUTS[type].elements > 1]
+each_rounding = pytest.mark.parametrize(
+    "mode", [Activations.INT8, Activations.INT16], ids=lambda mode: mode.value
+)
 each_mode = pytest.mark.parametrize("mode", Activations, ids=lambda mode: mode.value)
 Rows = list[int]
 
@@ -32,6 +37,34 @@ def assert_invariant(compute: Callable[[Rows], torch.Tensor]) -> None:
 def test_linear_is_invariant(type: GGMLType, mode: Activations, variant: str) -> None:
     w, x = random_matrix(type, 70, 512), activations(TOKENS, 512)
     assert_invariant(lambda rows: ops.linear(x[rows], w, mode))
+
+
+@each_rounding
+@pytest.mark.parametrize("type", ROUNDED_TYPES, ids=lambda type: type.name)
+def test_variants_give_the_same_bits_for_rounded_activations(
+    type: GGMLType, mode: Activations
+) -> None:
+    """A worker with AVX2 and one with AVX512 may share a model."""
+    cols = 3 * LAYOUTS[type].elements
+    w, x = random_matrix(type, 37, cols), activations(TOKENS, cols)
+    results = {}
+    for name in ops.variants():
+        ops.set_variant(name)
+        results[name] = torch.cat([ops.linear(x[:n], w, mode) for n in (1, 2, 5, 17, TOKENS)])
+    first = results.pop("portable")
+    for name, result in results.items():
+        assert torch.equal(result, first), name
+
+
+@each_rounding
+@pytest.mark.parametrize("type", [GGMLType.Q2_K, GGMLType.Q8_0], ids=lambda type: type.name)
+def test_a_token_of_hundreds_has_the_bits_it_has_alone(
+    type: GGMLType, mode: Activations, variant: str
+) -> None:
+    w, x = random_matrix(type, 33, 512), activations(MANY, 512)
+    whole = ops.linear(x, w, mode)
+    for token in (0, 15, 16, 255, 256, 299):
+        assert torch.equal(ops.linear(x[token : token + 1], w, mode)[0], whole[token]), token
 
 
 @each_mode

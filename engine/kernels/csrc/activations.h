@@ -1,82 +1,95 @@
-// The activations of a step in the form a matrix wants them: float rows, or whole numbers with scales.
+// The activations of an operation in the form a matrix wants them: float rows, or bytes with scales.
 #pragma once
 
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
+#include "arena.h"
 #include "kernels.h"
 #include "thread_pool.h"
 
 namespace lamina {
 
-class Activations {
-public:
-    // x (tokens, cols). With `levels`, cols is a multiple of 32 and x is not kept.
-    Activations(const Variant& v, const float* x, int64_t tokens, int64_t cols, int levels)
-        : variant_(v), quantised_(levels != 0) {
-        if (quantised_) {
-            quantize_all(x, tokens, cols, static_cast<float>(levels));
+// Some tokens as one operand of a product.
+struct Operand {
+    const float* const* rows;  // (tokens,), when not rounded
+    QuantBlock block;
+    int64_t tokens;
+    bool rounded;
+
+    // y[t][rows.first + r] = rows[r] . token t
+    void dot(const Rows& weights, float* const* y) const {
+        if (rounded) {
+            variant().dot_bytes(weights, block, y);
         } else {
-            point_at_rows(x, tokens, cols);
+            variant().dot_f32(weights, rows, tokens, y);
         }
     }
+};
 
-    // y[i][r] = rows[r] . x[chosen[i]] (or x[i] when `chosen` is null) for `count` tokens.
-    void dot(const Rows& rows, const int32_t* chosen, int64_t count, float* const* y) const {
-        if (quantised_) {
-            variant_.dot_i8(rows, pick(tokens_, chosen, count).data(), count, y);
-        } else {
-            variant_.dot_f32(rows, pick(rows_, chosen, count).data(), count, y);
-        }
+inline bool is_rounded(int type, int levels) { return levels != 0 && !is_float(type); }
+
+// Room for `tokens` tokens of `cols` activations. Behind the codes lies as much as a tile may read on.
+inline QuantBlock make_block(Arena& arena, int64_t tokens, int64_t cols, const QuantForm& form, int levels) {
+    const size_t chunks = static_cast<size_t>(tokens * (cols / 32)), groups = chunks * static_cast<size_t>(form.parts);
+    const bool wide = levels > kLevelsByte;
+    QuantBlock out;
+    out.tokens = tokens;
+    out.wide = wide;
+    out.codes = arena.take<int8_t>((chunks + kTileTokens) * (wide ? 64 : 32));
+    out.start = arena.take<int32_t>(groups);
+    out.d = arena.take<float>(chunks);
+    out.s = form.has_min ? arena.take<float>(groups) : nullptr;
+    return out;
+}
+
+// Token `from` of `source` becomes token `to` of `out`.
+inline void copy_token(const QuantBlock& source, int64_t from, int64_t cols, const QuantForm& form, int64_t to,
+                       const QuantBlock& out) {
+    const size_t width = source.wide ? 64 : 32;
+    for (int64_t i = 0; i < cols / 32; ++i) {
+        const int64_t a = i * source.tokens + from, b = i * out.tokens + to;
+        std::memcpy(out.codes + static_cast<size_t>(b) * width, source.codes + static_cast<size_t>(a) * width, width);
+        out.d[b] = source.d[a];
     }
-
-private:
-    template <typename T>
-    static std::vector<T> pick(const std::vector<T>& all, const int32_t* chosen, int64_t count) {
-        if (chosen == nullptr) return all;
-        std::vector<T> out(static_cast<size_t>(count));
-        for (size_t i = 0; i < out.size(); ++i) out[i] = all[static_cast<size_t>(chosen[i])];
-        return out;
+    for (int64_t i = 0; i < cols / 32 * form.parts; ++i) {
+        const int64_t a = i * source.tokens + from, b = i * out.tokens + to;
+        out.start[b] = source.start[a];
+        if (form.has_min) out.s[b] = source.s[a];
     }
+}
 
-    void quantize_all(const float* x, int64_t tokens, int64_t cols, float levels) {
-        const size_t n = static_cast<size_t>(cols), count = static_cast<size_t>(tokens);
-        q_.resize(count * n);
-        d_.resize(count * n / 32);
-        s_.resize(count * n / 16);
-        tokens_.resize(count);
-        for (size_t t = 0; t < count; ++t) {
-            tokens_[t] = {&q_[t * n], &d_[t * n / 32], &s_[t * n / 16]};
-        }
+// x (tokens, cols) for a matrix of `type`. Rounded, cols is a multiple of 32 and x is not kept; rows
+// of floats whose length is no multiple of 8 are copied with zeros behind them.
+inline Operand operand(Arena& arena, const float* x, int64_t tokens, int64_t cols, int type, int levels) {
+    Operand out{};
+    out.tokens = tokens;
+    out.rounded = is_rounded(type, levels);
+    if (out.rounded) {
+        const Variant& v = variant();
+        const QuantForm form = v.layout(type).form;
+        out.block = make_block(arena, tokens, cols, form, levels);
         parallel_for((tokens + 7) / 8, [&](int64_t task) {
-            for (size_t t = static_cast<size_t>(task) * 8; t < count && t < static_cast<size_t>(task + 1) * 8; ++t) {
-                variant_.quantize(x + t * n, cols, levels, &q_[t * n], &d_[t * n / 32], &s_[t * n / 16]);
+            for (int64_t t = task * 8; t < tokens && t < (task + 1) * 8; ++t) {
+                v.quantize(x + t * cols, cols, form, t, out.block);
             }
         });
+        return out;
     }
-
-    // Rows whose length is no multiple of 8 are copied with zeros behind them.
-    void point_at_rows(const float* x, int64_t tokens, int64_t cols) {
-        const size_t n = static_cast<size_t>(cols), padded = (n + 7) / 8 * 8;
-        rows_.resize(static_cast<size_t>(tokens));
-        if (n != padded) padded_.assign(rows_.size() * padded, 0.0f);
-        for (size_t t = 0; t < rows_.size(); ++t) {
-            rows_[t] = x + t * n;
-            if (n != padded) {
-                std::memcpy(&padded_[t * padded], x + t * n, n * sizeof(float));
-                rows_[t] = &padded_[t * padded];
-            }
+    const int64_t padded = (cols + 7) / 8 * 8;
+    const float** rows = arena.take<const float*>(static_cast<size_t>(tokens));
+    float* copies = cols != padded ? arena.take<float>(static_cast<size_t>(tokens * padded)) : nullptr;
+    for (int64_t t = 0; t < tokens; ++t) {
+        rows[t] = x + t * cols;
+        if (copies != nullptr) {
+            float* copy = copies + t * padded;
+            std::memcpy(copy, x + t * cols, static_cast<size_t>(cols) * sizeof(float));
+            std::fill(copy + cols, copy + padded, 0.0f);
+            rows[t] = copy;
         }
     }
-
-    const Variant& variant_;
-    const bool quantised_;
-    std::vector<const float*> rows_;
-    std::vector<float> padded_;
-    std::vector<QuantToken> tokens_;
-    std::vector<int16_t> q_;
-    std::vector<float> d_, s_;
-};
+    out.rows = rows;
+    return out;
+}
 
 }  // namespace lamina

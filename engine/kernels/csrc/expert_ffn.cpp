@@ -1,68 +1,150 @@
-// The expert feed-forward of one layer: all (token, expert) pairs in three parallel loops.
+// The expert feed-forward of one layer: all (token, expert) pairs in parallel loops over the experts.
 //
-//   1. per expert and group of rows: gate and up, then SwiGLU   -> hidden (pairs, ff)
-//   2. per expert and group of rows: down                       -> partial (pairs, hidden)
+//   1. per expert and some rows: gate and up, then SwiGLU   -> inner (pairs, ff)
+//   2. per expert and some rows: down                       -> partial (pairs, hidden)
 //   3. per token: weighted sum of its pairs, best expert first  -> y (tokens, hidden)
 //
-// A pair's numbers depend on its token and expert alone, and step 3 has a fixed order, so a token's
-// result does not depend on who shares its experts.
+// Between them the operands are rounded. Pairs lie in the order of their experts, so that the tokens
+// of an expert are one block. A pair's numbers depend on its token and expert alone, and step 3 has a
+// fixed order, so a token's result does not depend on who shares its experts.
 #include "activations.h"
 #include "thread_pool.h"
 
 namespace lamina {
 namespace {
 
-// The pairs of one expert: which token and which row of the pair buffers.
+// The pairs of one expert: places first .. first + count - 1 in the order of experts.
 struct Group {
     int32_t expert;
-    std::vector<int32_t> tokens;
-    std::vector<int32_t> pairs;
+    int64_t first, count;
 };
 
-std::vector<Group> group_by_expert(const int32_t* ids, int64_t tokens, int64_t k, int64_t experts) {
-    std::vector<int32_t> slot(static_cast<size_t>(experts), -1);
-    std::vector<Group> groups;
-    for (int64_t pair = 0; pair < tokens * k; ++pair) {
-        const int32_t expert = ids[pair];
-        if (expert < 0) continue;
-        int32_t& at = slot[static_cast<size_t>(expert)];
-        if (at < 0) {
-            at = static_cast<int32_t>(groups.size());
-            groups.push_back({expert, {}, {}});
-        }
-        groups[static_cast<size_t>(at)].tokens.push_back(static_cast<int32_t>(pair / k));
-        groups[static_cast<size_t>(at)].pairs.push_back(static_cast<int32_t>(pair));
+// Which pair stands at which place. Pairs without an expert stand nowhere.
+struct Grouping {
+    Group* groups;
+    int64_t num_groups;
+    int64_t* place;   // (tokens * k,) of a pair
+    int64_t* token;   // (places,)
+    int64_t* group;   // (places,)
+    int64_t places;
+};
+
+// Groups with many tokens come first, so that the last tasks of a loop are small and no thread is
+// left with a long one.
+Grouping group_by_expert(Arena& arena, const int32_t* ids, int64_t tokens, int64_t k, int64_t experts) {
+    const int64_t pairs = tokens * k;
+    int64_t* count = arena.take<int64_t>(static_cast<size_t>(experts));
+    std::fill(count, count + experts, 0);
+    Grouping out{};
+    out.groups = arena.take<Group>(static_cast<size_t>(std::min(pairs, experts)));
+    out.place = arena.take<int64_t>(static_cast<size_t>(pairs));
+    out.token = arena.take<int64_t>(static_cast<size_t>(pairs));
+    out.group = arena.take<int64_t>(static_cast<size_t>(pairs));
+    for (int64_t pair = 0; pair < pairs; ++pair) {
+        if (ids[pair] >= 0 && count[ids[pair]]++ == 0) out.groups[out.num_groups++] = {ids[pair], 0, 0};
     }
-    return groups;
+    std::sort(out.groups, out.groups + out.num_groups, [&](const Group& a, const Group& b) {
+        const int64_t more = count[a.expert] - count[b.expert];
+        return more != 0 ? more > 0 : a.expert < b.expert;
+    });
+    int64_t* index = count;  // from here on the group of an expert
+    for (int64_t g = 0; g < out.num_groups; ++g) {
+        Group& group = out.groups[g];
+        group.first = out.places;
+        out.places += count[group.expert];
+        index[group.expert] = g;
+    }
+    for (int64_t pair = 0; pair < pairs; ++pair) {
+        if (ids[pair] < 0) continue;
+        const int64_t g = index[ids[pair]];
+        const int64_t place = out.groups[g].first + out.groups[g].count++;
+        out.place[pair] = place;
+        out.token[place] = pair / k;
+        out.group[place] = g;
+    }
+    return out;
+}
+
+// A tall array of floats and its rows.
+struct Table {
+    float* data;
+    float** rows;
+    int64_t width;
+};
+
+Table table(Arena& arena, int64_t count, int64_t width) {
+    Table out{arena.take<float>(static_cast<size_t>(count * width)),
+              arena.take<float*>(static_cast<size_t>(count)), width};
+    for (int64_t i = 0; i < count; ++i) out.rows[i] = out.data + i * width;
+    return out;
+}
+
+// The tokens of each group as an operand for a matrix of `type`.
+const Operand* gather(Arena& arena, const float* x, int64_t tokens, int64_t cols, const Grouping& by, int type,
+                      int levels) {
+    const Operand all = operand(arena, x, tokens, cols, type, levels);
+    Operand* out = arena.take<Operand>(static_cast<size_t>(by.num_groups));
+    if (!all.rounded) {
+        const float** rows = arena.take<const float*>(static_cast<size_t>(by.places));
+        for (int64_t i = 0; i < by.places; ++i) rows[i] = all.rows[by.token[i]];
+        for (int64_t g = 0; g < by.num_groups; ++g) {
+            out[g] = {rows + by.groups[g].first, {}, by.groups[g].count, false};
+        }
+        return out;
+    }
+    const QuantForm form = variant().layout(type).form;
+    for (int64_t g = 0; g < by.num_groups; ++g) {
+        out[g] = all;
+        if (tokens > 1) out[g].block = make_block(arena, by.groups[g].count, cols, form, levels);
+    }
+    if (tokens > 1) {
+        parallel_for(by.num_groups, [&](int64_t g) {
+            for (int64_t i = 0; i < by.groups[g].count; ++i) {
+                copy_token(all.block, by.token[by.groups[g].first + i], cols, form, i, out[g].block);
+            }
+        });
+    }
+    return out;
+}
+
+// The rows of each group, which stand one behind the other, as an operand for a matrix of `type`.
+const Operand* split(Arena& arena, const Table& x, const Grouping& by, int type, int levels) {
+    Operand* out = arena.take<Operand>(static_cast<size_t>(by.num_groups));
+    if (!is_rounded(type, levels)) {
+        const Operand all = operand(arena, x.data, by.places, x.width, type, levels);
+        for (int64_t g = 0; g < by.num_groups; ++g) {
+            out[g] = {all.rows + by.groups[g].first, {}, by.groups[g].count, false};
+        }
+        return out;
+    }
+    const Variant& v = variant();
+    const QuantForm form = v.layout(type).form;
+    for (int64_t g = 0; g < by.num_groups; ++g) {
+        out[g] = {nullptr, make_block(arena, by.groups[g].count, x.width, form, levels), by.groups[g].count, true};
+    }
+    parallel_for((by.places + 7) / 8, [&](int64_t task) {
+        for (int64_t i = task * 8; i < by.places && i < (task + 1) * 8; ++i) {
+            const int64_t g = by.group[i];
+            v.quantize(x.rows[i], x.width, form, i - by.groups[g].first, out[g].block);
+        }
+    });
+    return out;
 }
 
 Rows expert_rows(const Matrix& w, int32_t expert, int64_t first, int64_t count) {
-    const size_t stride = row_bytes(w.type, w.cols);
-    const uint8_t* rows = w.data + static_cast<size_t>(expert) * w.expert_stride;
-    return {rows + static_cast<size_t>(first) * stride, stride, w.cols, count, w.type};
+    const uint8_t* data = w.data + static_cast<size_t>(expert) * w.expert_stride;
+    return {data, row_bytes(w.type, w.cols), w.cols, first, count, w.type};
 }
 
-// Runs f(group, first row, rows) for every group and block of rows. Big groups come first, so that
-// the last tasks are small and no thread is left with a long one.
+// Runs f(group index, first row, rows) for every group and some rows of its matrix.
 template <typename F>
-void over_rows(const std::vector<Group>& groups, int64_t rows, F f) {
-    std::vector<const Group*> order;
-    for (const Group& g : groups) order.push_back(&g);
-    std::stable_sort(order.begin(), order.end(), [](const Group* a, const Group* b) {
-        return a->pairs.size() > b->pairs.size();
+void over_rows(const Grouping& by, const Matrix& w, F f) {
+    const int64_t size = rows_of_task(w.rows * by.num_groups);
+    const int64_t blocks = (w.rows + size - 1) / size;
+    parallel_for(by.num_groups * blocks, [&](int64_t task) {
+        const int64_t first = task % blocks * size;
+        f(task / blocks, first, std::min(size, w.rows - first));
     });
-    const int64_t blocks = (rows + kTaskRows - 1) / kTaskRows;
-    parallel_for(static_cast<int64_t>(order.size()) * blocks, [&](int64_t task) {
-        const int64_t first = task % blocks * kTaskRows;
-        f(*order[static_cast<size_t>(task / blocks)], first, std::min(kTaskRows, rows - first));
-    });
-}
-
-std::vector<float*> rows_of(float* buffer, int64_t width, const std::vector<int32_t>& pairs, int64_t first) {
-    std::vector<float*> out;
-    out.reserve(pairs.size());
-    for (int32_t pair : pairs) out.push_back(buffer + pair * width + first);
-    return out;
 }
 
 }  // namespace
@@ -70,34 +152,30 @@ std::vector<float*> rows_of(float* buffer, int64_t width, const std::vector<int3
 void expert_ffn(const float* x, int64_t tokens, int64_t k, const Matrix& gate, const Matrix& up,
                 const Matrix& down, const int32_t* ids, const float* weights, int levels, float* y) {
     const Variant& v = variant();
-    const int64_t ff = gate.rows, hidden = down.rows, pairs = tokens * k;
-    const std::vector<Group> groups = group_by_expert(ids, tokens, k, gate.experts);
-    std::vector<float> inner(static_cast<size_t>(pairs * ff)), upper(inner.size());
-    const Activations input(v, x, tokens, gate.cols, is_float(gate.type) ? 0 : levels);
-    const bool same = is_float(gate.type) == is_float(up.type) || levels == 0;
-    const Activations other(v, x, same ? 0 : tokens, up.cols, is_float(up.type) ? 0 : levels);
-    over_rows(groups, ff, [&](const Group& g, int64_t first, int64_t count) {
-        const int64_t n = static_cast<int64_t>(g.pairs.size());
-        const std::vector<float*> a = rows_of(inner.data(), ff, g.pairs, first);
-        const std::vector<float*> b = rows_of(upper.data(), ff, g.pairs, first);
-        input.dot(expert_rows(gate, g.expert, first, count), g.tokens.data(), n, a.data());
-        (same ? input : other).dot(expert_rows(up, g.expert, first, count), g.tokens.data(), n, b.data());
-        for (size_t i = 0; i < a.size(); ++i) v.swiglu(a[i], b[i], count, a[i]);
+    Arena& arena = Arena::begin();
+    const Grouping by = group_by_expert(arena, ids, tokens, k, gate.experts);
+    const Operand* for_gate = gather(arena, x, tokens, gate.cols, by, gate.type, levels);
+    const Operand* for_up =
+        gate.type == up.type ? for_gate : gather(arena, x, tokens, up.cols, by, up.type, levels);
+    const Table inner = table(arena, by.places, gate.rows), upper = table(arena, by.places, up.rows);
+    over_rows(by, gate, [&](int64_t g, int64_t first, int64_t count) {
+        const Group& group = by.groups[g];
+        for_gate[g].dot(expert_rows(gate, group.expert, first, count), inner.rows + group.first);
+        for_up[g].dot(expert_rows(up, group.expert, first, count), upper.rows + group.first);
+        for (int64_t i = group.first; i < group.first + group.count; ++i) {
+            v.swiglu(inner.rows[i] + first, upper.rows[i] + first, count, inner.rows[i] + first);
+        }
     });
-    const Activations middle(v, inner.data(), pairs, ff, is_float(down.type) ? 0 : levels);
-    std::vector<float> partial(static_cast<size_t>(pairs * hidden));
-    over_rows(groups, hidden, [&](const Group& g, int64_t first, int64_t count) {
-        const std::vector<float*> out = rows_of(partial.data(), hidden, g.pairs, first);
-        middle.dot(expert_rows(down, g.expert, first, count), g.pairs.data(),
-                   static_cast<int64_t>(g.pairs.size()), out.data());
+    const Operand* middle = split(arena, inner, by, down.type, levels);
+    const Table partial = table(arena, by.places, down.rows);
+    over_rows(by, down, [&](int64_t g, int64_t first, int64_t count) {
+        middle[g].dot(expert_rows(down, by.groups[g].expert, first, count), partial.rows + by.groups[g].first);
     });
     parallel_for(tokens, [&](int64_t t) {
-        float* out = y + t * hidden;
-        std::memset(out, 0, static_cast<size_t>(hidden) * sizeof(float));
+        float* out = y + t * down.rows;
+        std::memset(out, 0, static_cast<size_t>(down.rows) * sizeof(float));
         for (int64_t i = t * k; i < (t + 1) * k; ++i) {
-            if (ids[i] < 0) continue;
-            const float* row = &partial[static_cast<size_t>(i * hidden)];
-            for (int64_t j = 0; j < hidden; ++j) out[j] += weights[i] * row[j];
+            if (ids[i] >= 0) v.add_scaled(weights[i], partial.rows[by.place[i]], down.rows, out);
         }
     });
 }

@@ -22,29 +22,42 @@ inline bool is_float(int type) { return type == F32 || type == F16 || type == BF
 // Tokens computed against a group of rows before the rows are decoded again.
 constexpr int kTokenTile = 64;
 
-// Rows of a matrix that one task takes. Small enough to spread 2,048 rows over 64 threads, a multiple
-// of the row group.
-constexpr int64_t kTaskRows = 32;
+// Tokens that a tile of a matrix unit takes at once; it may read so far behind the last one.
+constexpr int kTileTokens = 16;
 
-// Rows of a quantised (or float) matrix: `count` rows of `cols` weights, `row_bytes` apart.
+// Some rows of a quantised (or float) matrix: `count` rows of `cols` weights from row `first` on,
+// `row_bytes` apart.
 struct Rows {
-    const uint8_t* data;
+    const uint8_t* data;  // of row 0
     size_t row_bytes;
     int64_t cols;
+    int64_t first;
     int64_t count;
     int type;
 };
 
-// Steps of a rounded activation to either side: sums of 32 products with weights of up to 128 stay
-// whole numbers that a float holds exactly.
-constexpr int kLevelsMax = 2047;
+// Steps of a rounded activation to either side of zero. 12 bits are two bytes, 16 * high + low: no
+// high byte is -128, and sums of 32 products with weights of up to 128 stay whole numbers that a float
+// holds exactly.
+constexpr int kLevelsByte = 127;
+constexpr int kLevelsWide = 2032;
 
-// One token's activations, quantised per 32 values: x ~ d * q. `s` holds d * sum(q) per 16 values,
-// which the formats with a minimum need.
-struct QuantToken {
-    const int16_t* q;
-    const float* d;
-    const float* s;
+// What the weights of a format ask of rounded activations. A group of weights shares a scale.
+struct QuantForm {
+    int offset;    // codes of weights are so much above their values
+    int parts;     // groups in 32 weights, 1 or 2
+    bool has_min;  // groups have minima
+};
+
+// The activations of some tokens, rounded per 32 values: x ~ d * q. The arrays run over tokens last,
+// so that a chunk of columns of all tokens lies together.
+struct QuantBlock {
+    int8_t* codes;   // (cols / 32, tokens, 32) q; or (.., 64): 32 high bytes, then the low ones
+    int32_t* start;  // (groups, tokens) -offset * sum(q), where a sum of products of codes begins
+    float* d;        // (cols / 32, tokens)
+    float* s;        // (groups, tokens) d * sum(q), for formats with minima
+    int64_t tokens;
+    bool wide;       // 12 bits
 };
 
 // Largest head that attention and the index take; ops/checks.py refuses larger ones.
@@ -117,19 +130,20 @@ struct DeltaTask {
 struct Layout {
     int elements;
     int bytes;
+    QuantForm form;
 };
 
 struct Variant {
     const char* name;
     Layout (*layout)(int type);
-    // y[t][r] = dot(rows[r], x[t]) for every row and token; the order of each sum is that of the
-    // columns in eight lanes, whatever the number of rows and tokens. x is readable, and zero, up
-    // to the next multiple of 8 columns.
+    // y[t][r] = rows[r] . x[t] for every row and token, r the row's number in its matrix. The order of
+    // each sum depends on nothing but the number of columns. Floats are readable, and zero, up to the
+    // next multiple of 8 columns.
     void (*dot_f32)(const Rows& rows, const float* const* x, int64_t tokens, float* const* y);
-    void (*dot_i8)(const Rows& rows, const QuantToken* x, int64_t tokens, float* const* y);
-    // Quantise one token: q (cols), d (cols / 32), s (cols / 16). cols is a multiple of 32. A block
-    // with a value that is not finite gets d = s = NaN.
-    void (*quantize)(const float* x, int64_t cols, float levels, int16_t* q, float* d, float* s);
+    void (*dot_bytes)(const Rows& rows, const QuantBlock& x, float* const* y);
+    // Rounds x (cols,) to token `token` of `out`; cols is a multiple of 32. A chunk with a value that
+    // is not finite gets d = NaN.
+    void (*quantize)(const float* x, int64_t cols, const QuantForm& form, int64_t token, const QuantBlock& out);
     // Expand one row to float32, exactly as the format defines.
     void (*expand)(int type, const uint8_t* row, int64_t cols, float* out);
     void (*rms_norm)(const float* x, const float* weight, float eps, int64_t dim, float* out);
@@ -156,12 +170,16 @@ struct Variant {
 bool has_type(int type);            // whether the kernels compute with a ggml type
 size_t row_bytes(int type, int64_t cols);
 
+// Rows that one task of a loop over `rows` rows takes: enough work to be worth fetching a task, few
+// enough to share them out evenly.
+int64_t rows_of_task(int64_t rows);
+
 const Variant& variant();           // the one in use
 const Variant* const* variants(int* count);
 bool set_variant(const char* name);
 
 // Whole operations over the thread pool; see engine/kernels/ops for shapes. `levels`: activations
-// are rounded to whole numbers of at most so much, 127 or kLevelsMax; 0: they stay float.
+// are rounded to whole numbers of at most so much, kLevelsByte or kLevelsWide; 0: they stay float.
 struct Matrix {
     const uint8_t* data;
     int type;

@@ -1,31 +1,39 @@
-// Block formats: from a block's bytes to int16 values with a scale (and a minimum) per 16 weights.
+// Block formats: from a block's bytes to a byte per weight, with a scale (and a minimum) per group.
 //
-//   weight = scale * q - min        with the same float32 operations as ggml's dequantisation,
+//   weight = scale * (code - offset) - min     with the same float32 operations as ggml's dequantisation,
 //
-// so that one unpacker serves the exact float path and the int8 path. Included by core.h inside the
+// so that one unpacker serves the exact float path and the one with rounded activations. Codes are unsigned:
+// that is what the instructions for products of bytes want of one side. Included by core.h inside the
 // namespace of an instruction-set variant: nothing here may be shared between variants.
 // Source: ggml-quants.c (dequantize_row_*) of llama.cpp b11549; Q1_0 and Q2_0 from ggml pull 24448.
 
-// 32 consecutive weights, unpacked.
-struct Chunk {
-    alignas(32) int16_t q[32];
-    float scale[2];
-    float min[2];
-};
-
 #include "unpack_parts.h"
 
-static inline float f16(const uint8_t* p) { return half_to_float(u16(p)); }
+// Where the codes, scales and minima of one row go. 32 codes, or eight scales, are a piece of 32
+// bytes; pieces are kGap bytes apart. A group is 32 weights, or 16 where a format is fine.
+template <int kGap>
+struct Sink {
+    uint8_t* codes;
+    float* scales;
+    float* mins;
+    int chunk = 0;  // of 32 weights, the first that a block gives
+    int group = 0;  // and its first group
 
-static inline void uniform(Chunk& c, float scale, float min = 0.0f) {
-    c.scale[0] = c.scale[1] = scale;
-    c.min[0] = c.min[1] = min;
-}
+    void put(int index, V32 v) const { std::memcpy(codes + (chunk + index) * kGap, &v, 32); }
+    void scale(int index, float v) const { scales[place(group + index)] = v; }
+    void min(int index, float v) const { mins[place(group + index)] = v; }
+    // Groups 8 * index to 8 * index + 7.
+    void scale8(int index, F8 v) const { std::memcpy(scales + place(8 * index), &v, 32); }
+    void min8(int index, F8 v) const { std::memcpy(mins + place(8 * index), &v, 32); }
 
-// `fine`: the two halves of a chunk have scales of their own. `has_min`: min may be non-zero.
-template <int kElements, int kBytes, bool kFine, bool kHasMin>
+private:
+    static int place(int group) { return group / 8 * (kGap / 4) + group % 8; }
+};
+
+// `fine`: a scale for 16 weights instead of 32. `has_min`: min may be non-zero.
+template <int kElements, int kBytes, int kOffset, bool kFine = false, bool kHasMin = false>
 struct Format {
-    static constexpr int elements = kElements, bytes = kBytes;
+    static constexpr int elements = kElements, bytes = kBytes, offset = kOffset;
     static constexpr bool fine = kFine, has_min = kHasMin;
 };
 
@@ -33,315 +41,355 @@ template <int type>
 struct Block;
 
 template <>
-struct Block<Q4_0> : Format<32, 18, false, false> {
-    static void unpack(const uint8_t* b, Chunk* c) {
-        uniform(*c, f16(b));
-        nibbles(b + 2, c->q, 8);
+struct Block<Q4_0> : Format<32, 18, 8> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
+        out.scale(0, f16(b));
+        out.put(0, nibbles(b + 2));
     }
 };
 
 template <>
-struct Block<Q4_1> : Format<32, 20, false, true> {
-    static void unpack(const uint8_t* b, Chunk* c) {
-        uniform(*c, f16(b), -f16(b + 2));
-        nibbles(b + 4, c->q, 0);
+struct Block<Q4_1> : Format<32, 20, 0, false, true> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
+        out.scale(0, f16(b));
+        out.min(0, -f16(b + 2));
+        out.put(0, nibbles(b + 4));
     }
 };
 
 template <>
-struct Block<Q5_0> : Format<32, 22, false, false> {
-    static void unpack(const uint8_t* b, Chunk* c) {
-        uniform(*c, f16(b));
-        nibbles(b + 6, c->q, 16);
-        fifth_bits(u32(b + 2), c->q);
+struct Block<Q5_0> : Format<32, 22, 16> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
+        out.scale(0, f16(b));
+        out.put(0, nibbles(b + 6) | bits_to_bytes(u32(b + 2), 16));
     }
 };
 
 template <>
-struct Block<Q5_1> : Format<32, 24, false, true> {
-    static void unpack(const uint8_t* b, Chunk* c) {
-        uniform(*c, f16(b), -f16(b + 2));
-        nibbles(b + 8, c->q, 0);
-        fifth_bits(u32(b + 4), c->q);
+struct Block<Q5_1> : Format<32, 24, 0, false, true> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
+        out.scale(0, f16(b));
+        out.min(0, -f16(b + 2));
+        out.put(0, nibbles(b + 8) | bits_to_bytes(u32(b + 4), 16));
     }
 };
 
 template <>
-struct Block<Q8_0> : Format<32, 34, false, false> {
-    static void unpack(const uint8_t* b, Chunk* c) {
-        uniform(*c, f16(b));
-        for (int j = 0; j < 32; ++j) c->q[j] = static_cast<int8_t>(b[2 + j]);
+struct Block<Q8_0> : Format<32, 34, 128> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
+        out.scale(0, f16(b));
+        out.put(0, load<V32>(b + 2) ^ 0x80);
     }
 };
 
 template <>
-struct Block<Q1_0> : Format<128, 18, false, false> {
-    static void unpack(const uint8_t* b, Chunk* c) {
+struct Block<Q1_0> : Format<128, 18, 1> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
+        const float d = f16(b);
         for (int i = 0; i < 4; ++i) {
-            uniform(c[i], f16(b));
-            const uint32_t bits = u32(b + 2 + 4 * i);
-            for (int j = 0; j < 32; ++j) c[i].q[j] = bits >> j & 1 ? 1 : -1;
+            out.scale(i, d);
+            out.put(i, bits_to_bytes(u32(b + 2 + 4 * i), 2));
         }
     }
 };
 
 template <>
-struct Block<Q2_0> : Format<64, 18, false, false> {
-    static void unpack(const uint8_t* b, Chunk* c) {
+struct Block<Q2_0> : Format<64, 18, 1> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
+        const float d = f16(b);
         for (int i = 0; i < 2; ++i) {
-            uniform(c[i], f16(b));
-            crumbs(b + 2 + 8 * i, c[i].q);
+            out.scale(i, d);
+            out.put(i, crumbs(u64(b + 2 + 8 * i)));
         }
     }
 };
 
 template <>
-struct Block<Q2_K> : Format<256, 84, true, true> {
-    static void unpack(const uint8_t* b, Chunk* c) {
-        const uint8_t *scales = b, *qs = b + 16;
+struct Block<Q2_K> : Format<256, 84, 0, true, true> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
         const float d = f16(b + 80), dmin = f16(b + 82);
-        for (int i = 0; i < 8; ++i) {
-            const uint8_t* q = qs + 32 * (i / 4);
-            Fields(q, 2 * (i % 4), 3).store(0, c[i].q);
-            for (int h = 0; h < 2; ++h) {
-                const uint8_t sc = scales[2 * i + h];
-                c[i].scale[h] = d * static_cast<float>(sc & 15);
-                c[i].min[h] = dmin * static_cast<float>(sc >> 4);
-            }
+        for (int i = 0; i < 2; ++i) {
+            const uint64_t packed = u64(b + 8 * i);
+            out.scale8(i, d * unsigned8(packed & eight(15)));
+            out.min8(i, dmin * unsigned8(packed >> 4 & eight(15)));
+            const V32 q = load<V32>(b + 16 + 32 * i);
+            out.put(4 * i, field<0, 2>(q));
+            out.put(4 * i + 1, field<2, 2>(q));
+            out.put(4 * i + 2, field<4, 2>(q));
+            out.put(4 * i + 3, field<6, 2>(q));
         }
     }
 };
 
 template <>
-struct Block<Q3_K> : Format<256, 110, true, false> {
-    static void unpack(const uint8_t* b, Chunk* c) {
-        const uint8_t *hmask = b, *qs = b + 32, *packed = b + 96;
+struct Block<Q3_K> : Format<256, 110, 4, true> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
+        // Scales of six bits: the low four in eight bytes of nibbles, the high two in four bytes.
+        const uint64_t low = u64(b + 96);
+        const uint32_t high = u32(b + 104);
+        const uint64_t first = pair(high & 0x03030303, high >> 2 & 0x03030303);
+        const uint64_t second = pair(high >> 4 & 0x03030303, high >> 6 & 0x03030303);
         const float d = f16(b + 108);
-        for (int i = 0; i < 8; ++i) {
-            const uint8_t* q = qs + 32 * (i / 4);
-            Fields(q, 2 * (i % 4), 3).below(Fields(hmask, i, 1), 2).store(4, c[i].q);
-            for (int h = 0; h < 2; ++h) {
-                const int n = 2 * i + h;  // 4 low bits in bytes 0..7, 2 high bits in bytes 8..11
-                const int low = n < 8 ? packed[n] & 15 : packed[n - 8] >> 4;
-                const int high = packed[8 + n % 4] >> 2 * (n / 4) & 3;
-                c[i].scale[h] = d * static_cast<float>((low | high << 4) - 32);
-                c[i].min[h] = 0.0f;
-            }
-        }
+        out.scale8(0, d * signed8(less_32((low & eight(15)) | first << 4)));
+        out.scale8(1, d * signed8(less_32((low >> 4 & eight(15)) | second << 4)));
+        const V32 h = load<V32>(b), q = load<V32>(b + 32), r = load<V32>(b + 64);
+        out.put(0, field<0, 2>(q) | field<0, 1, 2>(h));
+        out.put(1, field<2, 2>(q) | field<1, 1, 2>(h));
+        out.put(2, field<4, 2>(q) | field<2, 1, 2>(h));
+        out.put(3, field<6, 2>(q) | field<3, 1, 2>(h));
+        out.put(4, field<0, 2>(r) | field<4, 1, 2>(h));
+        out.put(5, field<2, 2>(r) | field<5, 1, 2>(h));
+        out.put(6, field<4, 2>(r) | field<6, 1, 2>(h));
+        out.put(7, field<6, 2>(r) | field<7, 1, 2>(h));
     }
 };
 
 // Six-bit scales and minima of Q4_K and Q5_K, eight each in twelve bytes.
-static inline void scale_min(int i, const uint8_t* packed, int* scale, int* min) {
-    if (i < 4) {
-        *scale = packed[i] & 63;
-        *min = packed[i + 4] & 63;
-    } else {
-        *scale = (packed[i + 4] & 15) | (packed[i - 4] >> 6) << 4;
-        *min = (packed[i + 4] >> 4) | (packed[i] >> 6) << 4;
-    }
+template <typename S>
+static inline void scales_and_mins(const uint8_t* b, S out) {
+    const uint32_t x = u32(b + 4), y = u32(b + 8), z = u32(b + 12);
+    const uint64_t scales = pair(x & 0x3f3f3f3f, (z & 0x0f0f0f0f) | (x >> 2 & 0x30303030));
+    const uint64_t mins = pair(y & 0x3f3f3f3f, (z >> 4 & 0x0f0f0f0f) | (y >> 2 & 0x30303030));
+    out.scale8(0, f16(b) * unsigned8(scales));
+    out.min8(0, f16(b + 2) * unsigned8(mins));
 }
 
 template <>
-struct Block<Q4_K> : Format<256, 144, false, true> {
-    static void unpack(const uint8_t* b, Chunk* c) {
-        const float d = f16(b), dmin = f16(b + 2);
-        for (int i = 0; i < 8; ++i) {
-            int scale, min;
-            scale_min(i, b + 4, &scale, &min);
-            uniform(c[i], d * static_cast<float>(scale), dmin * static_cast<float>(min));
-            const uint8_t* q = b + 16 + 32 * (i / 2);
-            Fields(q, 4 * (i % 2), 15).store(0, c[i].q);
+struct Block<Q4_K> : Format<256, 144, 0, false, true> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
+        scales_and_mins(b, out);
+        for (int i = 0; i < 4; ++i) {
+            const V32 q = load<V32>(b + 16 + 32 * i);
+            out.put(2 * i, field<0, 4>(q));
+            out.put(2 * i + 1, field<4, 4>(q));
         }
     }
 };
 
 template <>
-struct Block<Q5_K> : Format<256, 176, false, true> {
-    static void unpack(const uint8_t* b, Chunk* c) {
-        const float d = f16(b), dmin = f16(b + 2);
-        const uint8_t* high = b + 16;
-        for (int i = 0; i < 8; ++i) {
-            int scale, min;
-            scale_min(i, b + 4, &scale, &min);
-            uniform(c[i], d * static_cast<float>(scale), dmin * static_cast<float>(min));
-            const uint8_t* q = b + 48 + 32 * (i / 2);
-            Fields(q, 4 * (i % 2), 15).below(Fields(high, i, 1), 4).store(0, c[i].q);
-        }
+struct Block<Q5_K> : Format<256, 176, 0, false, true> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
+        scales_and_mins(b, out);
+        const V32 high = load<V32>(b + 16);
+        two<0>(load<V32>(b + 48), high, out);
+        two<1>(load<V32>(b + 80), high, out);
+        two<2>(load<V32>(b + 112), high, out);
+        two<3>(load<V32>(b + 144), high, out);
+    }
+
+private:
+    template <int i, typename S>
+    static void two(V32 q, V32 high, S out) {
+        out.put(2 * i, field<0, 4>(q) | field<2 * i, 1, 4>(high));
+        out.put(2 * i + 1, field<4, 4>(q) | field<2 * i + 1, 1, 4>(high));
     }
 };
 
 template <>
-struct Block<Q6_K> : Format<256, 210, true, false> {
-    static void unpack(const uint8_t* b, Chunk* c) {
-        const uint8_t *low = b, *high = b + 128;
+struct Block<Q6_K> : Format<256, 210, 32, true> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
         const float d = f16(b + 208);
-        for (int i = 0; i < 8; ++i) {
-            const int part = i % 4;  // quarter of a half of 128
-            const uint8_t* l = low + 64 * (i / 4) + 32 * (part % 2);
-            const uint8_t* h = high + 32 * (i / 4);
-            Fields(l, 4 * (part / 2), 15).below(Fields(h, 2 * part, 3), 4).store(32, c[i].q);
-            for (int s = 0; s < 2; ++s) {
-                c[i].scale[s] = d * static_cast<float>(static_cast<int8_t>(b[192 + 2 * i + s]));
-                c[i].min[s] = 0.0f;
-            }
+        for (int i = 0; i < 2; ++i) {
+            out.scale8(i, d * signed8(u64(b + 192 + 8 * i)));
+            const V32 l = load<V32>(b + 64 * i), m = load<V32>(b + 64 * i + 32);
+            const V32 h = load<V32>(b + 128 + 32 * i);
+            out.put(4 * i, field<0, 4>(l) | field<0, 2, 4>(h));
+            out.put(4 * i + 1, field<0, 4>(m) | field<2, 2, 4>(h));
+            out.put(4 * i + 2, field<4, 4>(l) | field<4, 2, 4>(h));
+            out.put(4 * i + 3, field<4, 4>(m) | field<6, 2, 4>(h));
         }
     }
 };
 
 template <>
-struct Block<IQ2_XXS> : Format<256, 66, false, false> {
-    static void unpack(const uint8_t* b, Chunk* c) {
-        const float d = f16(b);
+struct Block<IQ2_XXS> : Format<256, 66, 64> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
+        uint64_t scales = 0;
         for (int i = 0; i < 8; ++i) {
             const uint8_t* index = b + 2 + 8 * i;
             const uint32_t aux = u32(index + 4);
-            uniform(c[i], d * (0.5f + static_cast<float>(aux >> 28)) * 0.25f);
-            for (int l = 0; l < 4; ++l) {
-                lattice8(kGridIQ2XXS[index[l]], kSigns[aux >> 7 * l & 127], c[i].q + 8 * l);
-            }
+            scales |= static_cast<uint64_t>(aux >> 28) << 8 * i;
+            const V32 lattice = quad(kGridIQ2XXS[index[0]], kGridIQ2XXS[index[1]],
+                                     kGridIQ2XXS[index[2]], kGridIQ2XXS[index[3]]);
+            out.put(i, signed_lattice(lattice, even_signs(spread_sevens(aux))));
         }
+        out.scale8(0, f16(b) * (0.5f + unsigned8(scales)) * 0.25f);
     }
 };
 
-// Two four-bit scales to a chunk, as the two-bit lattices have them.
-static inline void half_scales(Chunk& c, float d, uint8_t packed) {
-    c.scale[0] = d * (0.5f + static_cast<float>(packed & 15)) * 0.25f;
-    c.scale[1] = d * (0.5f + static_cast<float>(packed >> 4)) * 0.25f;
-    c.min[0] = c.min[1] = 0.0f;
+// Sixteen four-bit scales, as the two-bit lattices have them.
+template <typename S>
+static inline void lattice_scales(float d, uint64_t packed, S out) {
+    out.scale8(0, d * (0.5f + unsigned8(spread_nibbles(packed & 0xffffffff))) * 0.25f);
+    out.scale8(1, d * (0.5f + unsigned8(spread_nibbles(packed >> 32))) * 0.25f);
 }
 
 template <>
-struct Block<IQ2_XS> : Format<256, 74, true, false> {
-    static void unpack(const uint8_t* b, Chunk* c) {
-        const float d = f16(b);
+struct Block<IQ2_XS> : Format<256, 74, 64, true> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
+        lattice_scales(f16(b), u64(b + 66), out);
         for (int i = 0; i < 8; ++i) {
-            half_scales(c[i], d, b[66 + i]);
+            uint16_t code[4];
+            uint32_t signs = 0;
             for (int l = 0; l < 4; ++l) {
-                const uint16_t code = u16(b + 2 + 8 * i + 2 * l);
-                lattice8(kGridIQ2XS[code & 511], kSigns[code >> 9], c[i].q + 8 * l);
+                code[l] = u16(b + 2 + 8 * i + 2 * l);
+                signs |= static_cast<uint32_t>(code[l] >> 9) << 8 * l;
             }
+            const V32 lattice = quad(kGridIQ2XS[code[0] & 511], kGridIQ2XS[code[1] & 511],
+                                     kGridIQ2XS[code[2] & 511], kGridIQ2XS[code[3] & 511]);
+            out.put(i, signed_lattice(lattice, even_signs(signs)));
         }
     }
 };
 
 template <>
-struct Block<IQ2_S> : Format<256, 82, true, false> {
-    static void unpack(const uint8_t* b, Chunk* c) {
-        const float d = f16(b);
-        const uint8_t *index = b + 2, *signs = b + 34, *high = b + 66;
+struct Block<IQ2_S> : Format<256, 82, 64, true> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
+        lattice_scales(f16(b), u64(b + 74), out);
         for (int i = 0; i < 8; ++i) {
-            half_scales(c[i], d, b[74 + i]);
-            for (int l = 0; l < 4; ++l) {
-                const int code = index[4 * i + l] | (high[i] << (8 - 2 * l) & 0x300);
-                lattice8(kGridIQ2S[code], signs[4 * i + l], c[i].q + 8 * l);
-            }
+            const uint8_t* index = b + 2 + 4 * i;
+            const int high = b[66 + i];
+            const V32 lattice = quad(kGridIQ2S[index[0] | (high << 8 & 0x300)],
+                                     kGridIQ2S[index[1] | (high << 6 & 0x300)],
+                                     kGridIQ2S[index[2] | (high << 4 & 0x300)],
+                                     kGridIQ2S[index[3] | (high << 2 & 0x300)]);
+            out.put(i, signed_lattice(lattice, u32(b + 34 + 4 * i)));
         }
     }
 };
 
 template <>
-struct Block<IQ3_XXS> : Format<256, 98, false, false> {
-    static void unpack(const uint8_t* b, Chunk* c) {
-        const float d = f16(b);
+struct Block<IQ3_XXS> : Format<256, 98, 64> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
+        uint64_t scales = 0;
         for (int i = 0; i < 8; ++i) {
             const uint8_t* index = b + 2 + 8 * i;
             const uint32_t aux = u32(b + 66 + 4 * i);
-            uniform(c[i], d * (0.5f + static_cast<float>(aux >> 28)) * 0.5f);
-            for (int l = 0; l < 4; ++l) {
-                const uint64_t grid = pair(kGridIQ3XXS[index[2 * l]], kGridIQ3XXS[index[2 * l + 1]]);
-                lattice8(grid, kSigns[aux >> 7 * l & 127], c[i].q + 8 * l);
-            }
+            scales |= static_cast<uint64_t>(aux >> 28) << 8 * i;
+            const V32 lattice = quad(pair(kGridIQ3XXS[index[0]], kGridIQ3XXS[index[1]]),
+                                     pair(kGridIQ3XXS[index[2]], kGridIQ3XXS[index[3]]),
+                                     pair(kGridIQ3XXS[index[4]], kGridIQ3XXS[index[5]]),
+                                     pair(kGridIQ3XXS[index[6]], kGridIQ3XXS[index[7]]));
+            out.put(i, signed_lattice(lattice, even_signs(spread_sevens(aux))));
         }
+        out.scale8(0, f16(b) * (0.5f + unsigned8(scales)) * 0.5f);
     }
 };
 
 template <>
-struct Block<IQ3_S> : Format<256, 110, false, false> {
-    static void unpack(const uint8_t* b, Chunk* c) {
-        const float d = f16(b);
-        const uint8_t *high = b + 66, *signs = b + 74, *scales = b + 106;
+struct Block<IQ3_S> : Format<256, 110, 64> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
+        out.scale8(0, f16(b) * unsigned8(eight(1) + 2 * spread_nibbles(u32(b + 106))));
         for (int i = 0; i < 8; ++i) {
             const uint8_t* index = b + 2 + 8 * i;
-            const int scale = scales[i / 2] >> 4 * (i % 2) & 15;
-            uniform(c[i], d * static_cast<float>(1 + 2 * scale));
-            for (int l = 0; l < 4; ++l) {
-                const int one = index[2 * l] | (high[i] << (8 - 2 * l) & 256);
-                const int two = index[2 * l + 1] | (high[i] << (7 - 2 * l) & 256);
-                lattice8(pair(kGridIQ3S[one], kGridIQ3S[two]), signs[4 * i + l], c[i].q + 8 * l);
-            }
+            const int high = b[66 + i];
+            const auto entry = [&](int l) { return kGridIQ3S[index[l] | (high << (8 - l) & 256)]; };
+            const V32 lattice = quad(pair(entry(0), entry(1)), pair(entry(2), entry(3)),
+                                     pair(entry(4), entry(5)), pair(entry(6), entry(7)));
+            out.put(i, signed_lattice(lattice, u32(b + 74 + 4 * i)));
         }
     }
 };
 
+// One-bit formats: grid values -1, 0, 1 shifted by an eighth. In eighths they are whole numbers;
+// `middle` is 16 plus the shift.
+static inline V32 eighths(const uint16_t* code, V32 middle) {
+    return field<0, 5, 3>(quad(kGridIQ1S[code[0]], kGridIQ1S[code[1]], kGridIQ1S[code[2]], kGridIQ1S[code[3]])) +
+           middle;
+}
+
 template <>
-struct Block<IQ1_S> : Format<256, 50, false, false> {
-    static void unpack(const uint8_t* b, Chunk* c) {
-        const float d = f16(b);
+struct Block<IQ1_S> : Format<256, 50, 16> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
+        uint64_t scales = 0;
         for (int i = 0; i < 8; ++i) {
             const uint16_t high = u16(b + 34 + 2 * i);
-            uniform(c[i], d * static_cast<float>(2 * (high >> 12 & 7) + 1) * 0.125f);
-            for (int l = 0; l < 4; ++l) {
-                const int code = b[2 + 4 * i + l] | (high >> 3 * l & 7) << 8;
-                eighths(kGridIQ1S[code], high & 0x8000 ? -1 : 1, c[i].q + 8 * l);
-            }
+            scales |= static_cast<uint64_t>(2 * (high >> 12 & 7) + 1) << 8 * i;
+            uint16_t code[4];
+            for (int l = 0; l < 4; ++l) code[l] = static_cast<uint16_t>(b[2 + 4 * i + l] | (high >> 3 * l & 7) << 8);
+            const uint64_t middle = eight(high & 0x8000 ? 15 : 17);
+            out.put(i, eighths(code, quad(middle, middle, middle, middle)));
         }
+        out.scale8(0, f16(b) * unsigned8(scales) * 0.125f);
     }
 };
 
 template <>
-struct Block<IQ1_M> : Format<256, 56, true, false> {
-    static void unpack(const uint8_t* b, Chunk* c) {
-        const uint8_t *index = b, *high = b + 32;
-        uint16_t sc[4];
-        for (int i = 0; i < 4; ++i) sc[i] = u16(b + 48 + 2 * i);
-        const float d = half_to_float(static_cast<uint16_t>(
-            sc[0] >> 12 | (sc[1] >> 8 & 0x00f0) | (sc[2] >> 4 & 0x0f00) | (sc[3] & 0xf000)));
+struct Block<IQ1_M> : Format<256, 56, 16, true> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
+        // Four words of four scales of three bits; their highest nibbles are the block's own scale.
+        const uint64_t packed = u64(b + 48);
+        const float d = half_to_float(static_cast<uint16_t>((packed >> 12 & 0x000f) | (packed >> 24 & 0x00f0) |
+                                                            (packed >> 36 & 0x0f00) | (packed >> 48 & 0xf000)));
+        for (int half = 0; half < 2; ++half) {
+            uint64_t scales = 0;
+            for (int j = 0; j < 8; ++j) {
+                const uint64_t scale = packed >> (32 * half + 16 * (j / 4) + 3 * (j % 4)) & 7;
+                scales |= (2 * scale + 1) << 8 * j;
+            }
+            out.scale8(half, d * unsigned8(scales) * 0.125f);
+        }
         for (int i = 0; i < 8; ++i) {
-            for (int h = 0; h < 2; ++h) {
-                const int scale = sc[i / 2] >> (6 * (i % 2) + 3 * h) & 7;
-                c[i].scale[h] = d * static_cast<float>(2 * scale + 1) * 0.125f;
-                c[i].min[h] = 0.0f;
-            }
+            uint16_t code[4];
+            uint64_t middle[4];
             for (int l = 0; l < 4; ++l) {
-                const int bits = high[2 * i + l / 2] >> 4 * (l % 2);
-                const int code = index[4 * i + l] | (bits & 7) << 8;
-                eighths(kGridIQ1S[code], bits & 8 ? -1 : 1, c[i].q + 8 * l);
+                const int bits = b[32 + 2 * i + l / 2] >> 4 * (l % 2);
+                code[l] = static_cast<uint16_t>(b[4 * i + l] | (bits & 7) << 8);
+                middle[l] = eight(bits & 8 ? 15 : 17);
             }
+            out.put(i, eighths(code, quad(middle[0], middle[1], middle[2], middle[3])));
         }
     }
 };
 
 template <>
-struct Block<IQ4_NL> : Format<32, 18, false, false> {
-    static void unpack(const uint8_t* b, Chunk* c) {
-        uniform(*c, f16(b));
-        looked_up(b + 2, kValuesIQ4NL, c->q);
+struct Block<IQ4_NL> : Format<32, 18, 128> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
+        out.scale(0, f16(b));
+        out.put(0, lookup(kCodesIQ4NL, nibbles(b + 2)));
     }
 };
 
 template <>
-struct Block<IQ4_XS> : Format<256, 136, false, false> {
-    static void unpack(const uint8_t* b, Chunk* c) {
-        const float d = f16(b);
-        const uint16_t high = u16(b + 2);
-        for (int i = 0; i < 8; ++i) {
-            const int scale = (b[4 + i / 2] >> 4 * (i % 2) & 15) | (high >> 2 * i & 3) << 4;
-            uniform(c[i], d * static_cast<float>(scale - 32));
-            looked_up(b + 8 + 16 * i, kValuesIQ4NL, c[i].q);
-        }
+struct Block<IQ4_XS> : Format<256, 136, 128> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
+        const uint64_t scales = spread_nibbles(u32(b + 4)) | spread_crumbs(u16(b + 2)) << 4;
+        out.scale8(0, f16(b) * signed8(less_32(scales)));
+        for (int i = 0; i < 8; ++i) out.put(i, lookup(kCodesIQ4NL, nibbles(b + 8 + 16 * i)));
     }
 };
 
 template <>
-struct Block<MXFP4> : Format<32, 17, false, false> {
-    static void unpack(const uint8_t* b, Chunk* c) {
+struct Block<MXFP4> : Format<32, 17, 16> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
         // Half of 2^(e - 127), because the table holds doubled values.
         const uint32_t bits = b[0] < 2 ? 0x00200000u << b[0] : static_cast<uint32_t>(b[0] - 1) << 23;
         float scale;
         std::memcpy(&scale, &bits, 4);
-        uniform(*c, scale);
-        looked_up(b + 1, kValuesFP4, c->q);
+        out.scale(0, scale);
+        out.put(0, lookup(kCodesFP4, nibbles(b + 1)));
     }
 };
 
@@ -349,58 +397,75 @@ struct Block<MXFP4> : Format<32, 17, false, false> {
 static inline float half_ue4m3(uint8_t x) {
     if (x == 0 || x == 0x7f) return 0.0f;
     const int exponent = x >> 3 & 15, mantissa = x & 7;
-    const float value = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
-                                      : std::ldexp(1.0f + static_cast<float>(mantissa) / 8.0f, exponent - 7);
-    return value * 0.5f;
+    if (exponent == 0) return static_cast<float>(mantissa) * (1.0f / 1024.0f);
+    const uint32_t bits = static_cast<uint32_t>(exponent + 119) << 23 | static_cast<uint32_t>(mantissa) << 20;
+    float value;
+    std::memcpy(&value, &bits, 4);
+    return value;
 }
 
 template <>
-struct Block<NVFP4> : Format<64, 36, true, false> {
-    static void unpack(const uint8_t* b, Chunk* c) {
-        for (int part = 0; part < 4; ++part) {  // 16 weights: low nibbles, then high nibbles
-            Chunk& chunk = c[part / 2];
-            const uint8_t* q = b + 4 + 8 * part;
-            int16_t* out = chunk.q + 16 * (part % 2);
-            chunk.scale[part % 2] = half_ue4m3(b[part]);
-            chunk.min[part % 2] = 0.0f;
-            for (int j = 0; j < 8; ++j) {
-                out[j] = kValuesFP4[q[j] & 15];
-                out[j + 8] = kValuesFP4[q[j] >> 4];
-            }
+struct Block<NVFP4> : Format<64, 36, 16, true> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
+        for (int i = 0; i < 4; ++i) out.scale(i, half_ue4m3(b[i]));
+        for (int i = 0; i < 2; ++i) {  // sixteen weights: eight low nibbles, then the high ones
+            const uint64_t one = u64(b + 4 + 16 * i), two = u64(b + 12 + 16 * i);
+            const V32 index = quad(one & eight(15), one >> 4 & eight(15), two & eight(15), two >> 4 & eight(15));
+            out.put(i, lookup(kCodesFP4, index));
         }
     }
 };
 
 // Ternary formats: -1, 0, 1.
 template <>
-struct Block<TQ2_0> : Format<256, 66, false, false> {
-    static void unpack(const uint8_t* b, Chunk* c) {
-        for (int i = 0; i < 8; ++i) {
-            uniform(c[i], f16(b + 64));
-            const uint8_t* q = b + 32 * (i / 4);
-            Fields(q, 2 * (i % 4), 3).store(1, c[i].q);
+struct Block<TQ2_0> : Format<256, 66, 1> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
+        const float d = f16(b + 64);
+        for (int i = 0; i < 8; ++i) out.scale(i, d);
+        for (int i = 0; i < 2; ++i) {
+            const V32 q = load<V32>(b + 32 * i);
+            out.put(4 * i, field<0, 2>(q));
+            out.put(4 * i + 1, field<2, 2>(q));
+            out.put(4 * i + 2, field<4, 2>(q));
+            out.put(4 * i + 3, field<6, 2>(q));
         }
     }
 };
 
 template <>
-struct Block<TQ1_0> : Format<256, 54, false, false> {
-    // Digit n of a byte that holds five digits to base 3 as a fraction of 256.
-    static int16_t trit(uint8_t byte, int n) {
-        static constexpr uint8_t kPower[5] = {1, 3, 9, 27, 81};
-        const uint8_t shifted = static_cast<uint8_t>(byte * kPower[n]);
-        return static_cast<int16_t>((shifted * 3 >> 8) - 1);
+struct Block<TQ1_0> : Format<256, 54, 1> {
+    template <typename S>
+    static void unpack(const uint8_t* b, S out) {
+        const float d = f16(b + 52);
+        for (int i = 0; i < 8; ++i) out.scale(i, d);
+        // Five digits to base 3 in a byte as a fraction of 256; tripling moves the next one up. The
+        // last bytes hold one digit less.
+        V32 wide = load<V32>(b);
+        V16 narrow = load<V16>(b + 32);
+        uint8_t last[4], digits[96];
+        std::memcpy(last, b + 48, 4);
+        for (int n = 0; n < 5; ++n) {
+            out.put(n, first_digit(wide));
+            const V16 some = first_digit(narrow);
+            std::memcpy(digits + 16 * n, &some, 16);
+            wide *= 3;
+            narrow *= 3;
+        }
+        for (int n = 0; n < 4; ++n) {
+            for (int j = 0; j < 4; ++j) {
+                digits[80 + 4 * n + j] = static_cast<uint8_t>(last[j] * 3 >> 8);
+                last[j] = static_cast<uint8_t>(last[j] * 3);
+            }
+        }
+        for (int i = 0; i < 3; ++i) out.put(5 + i, load<V32>(digits + 32 * i));
     }
 
-    static void unpack(const uint8_t* b, Chunk* c) {
-        for (int i = 0; i < 8; ++i) uniform(c[i], f16(b + 52));
-        const auto put = [c](int at, int16_t value) { c[at / 32].q[at % 32] = value; };
-        int at = 0;
-        for (int n = 0; n < 5; ++n)
-            for (int j = 0; j < 32; ++j) put(at++, trit(b[j], n));
-        for (int n = 0; n < 5; ++n)
-            for (int j = 32; j < 48; ++j) put(at++, trit(b[j], n));
-        for (int n = 0; n < 4; ++n)
-            for (int j = 48; j < 52; ++j) put(at++, trit(b[j], n));
+private:
+    // fraction * 3 >> 8, without leaving the byte.
+    template <typename V>
+    static V first_digit(V fraction) {
+        return reinterpret_cast<V>((fraction > 85) & 1) + reinterpret_cast<V>((fraction > 170) & 1);
     }
 };

@@ -1,97 +1,100 @@
 // Steps that several block formats unpack with, for the instruction set of the variant that includes
-// them; every version gives the same whole numbers. Included by unpack.h.
+// them; every version gives the same numbers. Included by unpack.h.
+//
+// V16, V32 and F8 are vectors that GCC and Clang lower to whatever the target has; intrinsics remain
+// where plain operators cannot say it.
 
-static inline uint16_t u16(const uint8_t* p) {
-    uint16_t v;
-    std::memcpy(&v, p, 2);
+using V16 = uint8_t __attribute__((vector_size(16)));
+using V32 = uint8_t __attribute__((vector_size(32)));
+using F8 = float __attribute__((vector_size(32)));
+
+template <typename T>
+static inline T load(const void* p) {
+    T v;
+    std::memcpy(&v, p, sizeof v);
     return v;
 }
 
-static inline uint32_t u32(const uint8_t* p) {
-    uint32_t v;
-    std::memcpy(&v, p, 4);
-    return v;
-}
+static inline uint16_t u16(const uint8_t* p) { return load<uint16_t>(p); }
+static inline uint32_t u32(const uint8_t* p) { return load<uint32_t>(p); }
+static inline uint64_t u64(const uint8_t* p) { return load<uint64_t>(p); }
 
 #if defined(__AVX2__) && defined(__F16C__)
 
 static inline float half_to_float(uint16_t h) { return _cvtsh_ss(h); }
 
-static inline __m128i load16(const uint8_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
-
-// Sixteen signed bytes to 16-bit numbers.
-static inline void store_wide(__m128i bytes, int16_t* q) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(q), _mm256_cvtepi8_epi16(bytes));
+// Byte i as number i, the bytes unsigned or signed.
+static inline F8 unsigned8(uint64_t bytes) {
+    const __m128i v = _mm_cvtsi64_si128(static_cast<long long>(bytes));
+    return reinterpret_cast<F8>(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(v)));
 }
 
-static inline __m128i low_nibbles(__m128i bytes) { return _mm_and_si128(bytes, _mm_set1_epi8(15)); }
-static inline __m128i high_nibbles(__m128i bytes) { return low_nibbles(_mm_srli_epi16(bytes, 4)); }
-
-// The same bits of each of 32 bytes, which become 32 weights.
-class Fields {
-public:
-    Fields(const uint8_t* bytes, int shift, int mask) {
-        const __m256i all = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes));
-        const __m256i moved = _mm256_srl_epi16(all, _mm_cvtsi32_si128(shift));
-        v_ = _mm256_and_si256(moved, _mm256_set1_epi8(static_cast<char>(mask)));
-    }
-    // Puts the fields of `high` above these, which are `bits` wide.
-    Fields& below(const Fields& high, int bits) {
-        v_ = _mm256_or_si256(v_, _mm256_sll_epi16(high.v_, _mm_cvtsi32_si128(bits)));
-        return *this;
-    }
-    void store(int offset, int16_t* q) const {
-        const __m256i less = _mm256_sub_epi8(v_, _mm256_set1_epi8(static_cast<char>(offset)));
-        store_wide(_mm256_castsi256_si128(less), q);
-        store_wide(_mm256_extracti128_si256(less, 1), q + 16);
-    }
-
-private:
-    __m256i v_;
-};
-
-// Low nibbles give the first 16 weights, high nibbles the next 16.
-static inline void nibbles(const uint8_t* qs, int16_t* q, int offset) {
-    const __m128i bytes = load16(qs), o = _mm_set1_epi8(static_cast<char>(offset));
-    store_wide(_mm_sub_epi8(low_nibbles(bytes), o), q);
-    store_wide(_mm_sub_epi8(high_nibbles(bytes), o), q + 16);
+static inline F8 signed8(uint64_t bytes) {
+    const __m128i v = _mm_cvtsi64_si128(static_cast<long long>(bytes));
+    return reinterpret_cast<F8>(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(v)));
 }
 
-// The same, as indices of a table of 16 values.
-static inline void looked_up(const uint8_t* qs, const int8_t* table, int16_t* q) {
-    const __m128i bytes = load16(qs), values = load16(reinterpret_cast<const uint8_t*>(table));
-    store_wide(_mm_shuffle_epi8(values, low_nibbles(bytes)), q);
-    store_wide(_mm_shuffle_epi8(values, high_nibbles(bytes)), q + 16);
+static inline V32 quad(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
+    return reinterpret_cast<V32>(_mm256_set_epi64x(static_cast<long long>(d), static_cast<long long>(c),
+                                                   static_cast<long long>(b), static_cast<long long>(a)));
 }
 
-// Four weights of two bits to a byte, lowest first, less one. Multiplying moves each weight's bits
-// to the same place.
-static inline void crumbs(const uint8_t* qs, int16_t* q) {
-    const __m128i four = _mm_set_epi8(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
-    const __m256i places = _mm256_set1_epi64x(0x0001000400100040);
-    for (int half = 0; half < 2; ++half) {
-        const __m128i bytes = _mm_shuffle_epi8(_mm_cvtsi32_si128(static_cast<int>(u32(qs + 4 * half))), four);
-        const __m256i moved = _mm256_srli_epi16(_mm256_mullo_epi16(_mm256_cvtepu8_epi16(bytes), places), 6);
-        const __m256i weights = _mm256_and_si256(moved, _mm256_set1_epi16(3));
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(q + 16 * half),
-                            _mm256_sub_epi16(weights, _mm256_set1_epi16(1)));
-    }
+// The low nibbles of sixteen bytes, then the high ones.
+static inline V32 nibbles(const uint8_t* p) {
+    const __m128i v = load<__m128i>(p);
+    const __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(v), _mm_srli_epi16(v, 4), 1);
+    return reinterpret_cast<V32>(_mm256_and_si256(both, _mm256_set1_epi8(15)));
 }
 
-// One entry of a lattice of eight, with a bit mask of signs.
-static inline void lattice8(uint64_t grid, unsigned signs, int16_t* q) {
-    const __m128i bits = _mm_set_epi16(128, 64, 32, 16, 8, 4, 2, 1);
-    const __m128i set = _mm_and_si128(_mm_set1_epi16(static_cast<short>(signs)), bits);
-    const __m128i minus = _mm_cmpeq_epi16(set, bits);
-    const __m128i values = _mm_cvtepi8_epi16(_mm_cvtsi64_si128(static_cast<long long>(grid)));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(q), _mm_sub_epi16(_mm_xor_si128(values, minus), minus));
+// table[index], for indices below 16.
+static inline V32 lookup(const uint8_t* table, V32 index) {
+    const __m256i values = _mm256_broadcastsi128_si256(load<__m128i>(table));
+    return reinterpret_cast<V32>(_mm256_shuffle_epi8(values, reinterpret_cast<__m256i>(index)));
 }
 
-// One-bit formats: grid values -1, 0, 1 shifted by an eighth. In eighths they are whole numbers.
-static inline void eighths(uint64_t grid, int delta, int16_t* q) {
-    const __m128i values = _mm_cvtepi8_epi16(_mm_cvtsi64_si128(static_cast<long long>(grid)));
-    const __m128i shift = _mm_set1_epi16(static_cast<short>(delta));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(q), _mm_add_epi16(_mm_slli_epi16(values, 3), shift));
+// Bit i as byte i: `value` or 0.
+static inline V32 bits_to_bytes(uint32_t bits, uint8_t value) {
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+    return reinterpret_cast<V32>(_mm256_maskz_set1_epi8(bits, static_cast<char>(value)));
+#else
+    const __m256i byte = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+    const __m256i bit = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201));
+    const __m256i spread = _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int>(bits)), byte);
+    const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(spread, bit), bit);
+    return reinterpret_cast<V32>(_mm256_and_si256(set, _mm256_set1_epi8(static_cast<char>(value))));
+#endif
+}
+
+// Four weights of two bits to a byte, lowest first: 8 bytes become 32 codes.
+static inline V32 crumbs(uint64_t bytes) {
+    const __m256i all = _mm256_set1_epi64x(static_cast<long long>(bytes));
+#if defined(__AVX512VBMI__) && defined(__AVX512VL__)
+    const __m256i place = _mm256_setr_epi64x(0x0e0c0a0806040200, 0x1e1c1a1816141210,
+                                             0x2e2c2a2826242220, 0x3e3c3a3836343230);
+    return reinterpret_cast<V32>(
+        _mm256_and_si256(_mm256_multishift_epi64_epi8(place, all), _mm256_set1_epi8(3)));
+#else
+    const __m256i byte = _mm256_setr_epi64x(0x0101010100000000, 0x0303030302020202,
+                                            0x0505050504040404, 0x0707070706060606);
+    const __m256i spread = _mm256_shuffle_epi8(all, byte);
+    // Weights 2 and 3 of a byte come down by four bits; then weights 1 and 3 still have two to go.
+    const __m256i down = _mm256_blend_epi16(spread, _mm256_srli_epi16(spread, 4), 0xaa);
+    const __m256i kept = _mm256_and_si256(down, _mm256_set1_epi16(0x0c03));
+    const __m128i value = _mm_setr_epi8(0, 1, 2, 3, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0);
+    return reinterpret_cast<V32>(_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(value), kept));
+#endif
+}
+
+// 64 plus or minus a lattice's magnitudes; a set bit of `signs` means minus.
+static inline V32 signed_lattice(V32 lattice, uint32_t signs) {
+    const __m256i grid = reinterpret_cast<__m256i>(lattice), middle = _mm256_set1_epi8(64);
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+    return reinterpret_cast<V32>(_mm256_mask_sub_epi8(_mm256_add_epi8(middle, grid), signs, middle, grid));
+#else
+    const __m256i minus = reinterpret_cast<__m256i>(bits_to_bytes(signs, 0xff));
+    return reinterpret_cast<V32>(
+        _mm256_add_epi8(middle, _mm256_sub_epi8(_mm256_xor_si256(grid, minus), minus)));
+#endif
 }
 
 #else
@@ -120,68 +123,108 @@ static inline float half_to_float(uint16_t h) {
     return value;
 }
 
-// The same bits of each of 32 bytes, which become 32 weights.
-class Fields {
-public:
-    Fields(const uint8_t* bytes, int shift, int mask) {
-        for (int j = 0; j < 32; ++j) v_[j] = static_cast<uint8_t>(bytes[j] >> shift & mask);
-    }
-    // Puts the fields of `high` above these, which are `bits` wide.
-    Fields& below(const Fields& high, int bits) {
-        for (int j = 0; j < 32; ++j) v_[j] = static_cast<uint8_t>(v_[j] | high.v_[j] << bits);
-        return *this;
-    }
-    void store(int offset, int16_t* q) const {
-        for (int j = 0; j < 32; ++j) q[j] = static_cast<int16_t>(v_[j] - offset);
-    }
-
-private:
-    uint8_t v_[32];
-};
-
-// Low nibbles give the first 16 weights, high nibbles the next 16.
-static inline void nibbles(const uint8_t* qs, int16_t* q, int offset) {
-    for (int j = 0; j < 16; ++j) {
-        q[j] = static_cast<int16_t>((qs[j] & 15) - offset);
-        q[j + 16] = static_cast<int16_t>((qs[j] >> 4) - offset);
-    }
+// Byte i as number i, the bytes unsigned or signed.
+static inline F8 unsigned8(uint64_t bytes) {
+    F8 out;
+    for (int i = 0; i < 8; ++i) out[i] = static_cast<float>(static_cast<uint8_t>(bytes >> 8 * i));
+    return out;
 }
 
-// The same, as indices of a table of 16 values.
-static inline void looked_up(const uint8_t* qs, const int8_t* table, int16_t* q) {
-    for (int j = 0; j < 16; ++j) {
-        q[j] = table[qs[j] & 15];
-        q[j + 16] = table[qs[j] >> 4];
-    }
+static inline F8 signed8(uint64_t bytes) {
+    F8 out;
+    for (int i = 0; i < 8; ++i) out[i] = static_cast<float>(static_cast<int8_t>(bytes >> 8 * i));
+    return out;
 }
 
-// Four weights of two bits to a byte, lowest first, less one.
-static inline void crumbs(const uint8_t* qs, int16_t* q) {
-    for (int j = 0; j < 32; ++j) q[j] = static_cast<int16_t>((qs[j / 4] >> 2 * (j % 4) & 3) - 1);
+static inline V32 quad(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
+    const uint64_t all[4] = {a, b, c, d};
+    return load<V32>(all);
 }
 
-// One entry of a lattice of eight, with a bit mask of signs.
-static inline void lattice8(uint64_t grid, unsigned signs, int16_t* q) {
-    for (int j = 0; j < 8; ++j) {
-        const int v = static_cast<int8_t>(grid >> (8 * j));
-        q[j] = static_cast<int16_t>(signs >> j & 1 ? -v : v);
+// The low nibbles of sixteen bytes, then the high ones.
+static inline V32 nibbles(const uint8_t* p) {
+    V32 out;
+    for (int i = 0; i < 16; ++i) {
+        out[i] = p[i] & 15;
+        out[i + 16] = static_cast<uint8_t>(p[i] >> 4);
     }
+    return out;
 }
 
-// One-bit formats: grid values -1, 0, 1 shifted by an eighth. In eighths they are whole numbers.
-static inline void eighths(uint64_t grid, int delta, int16_t* q) {
-    for (int j = 0; j < 8; ++j) {
-        q[j] = static_cast<int16_t>(8 * static_cast<int8_t>(grid >> (8 * j)) + delta);
-    }
+// table[index], for indices below 16.
+static inline V32 lookup(const uint8_t* table, V32 index) {
+    V32 out;
+    for (int i = 0; i < 32; ++i) out[i] = table[index[i]];
+    return out;
+}
+
+// Bit i as byte i: `value` or 0.
+static inline V32 bits_to_bytes(uint32_t bits, uint8_t value) {
+    V32 out;
+    for (int i = 0; i < 32; ++i) out[i] = bits >> i & 1 ? value : 0;
+    return out;
+}
+
+// Four weights of two bits to a byte, lowest first: 8 bytes become 32 codes.
+static inline V32 crumbs(uint64_t bytes) {
+    V32 out;
+    for (int i = 0; i < 32; ++i) out[i] = static_cast<uint8_t>(bytes >> 2 * i & 3);
+    return out;
+}
+
+// 64 plus or minus a lattice's magnitudes; a set bit of `signs` means minus.
+static inline V32 signed_lattice(V32 lattice, uint32_t signs) {
+    const V32 minus = bits_to_bytes(signs, 0xff);
+    return 64 + ((lattice ^ minus) - minus);
 }
 
 #endif
 
-static inline void fifth_bits(uint32_t high, int16_t* q) {
-    for (int j = 0; j < 32; ++j) q[j] = static_cast<int16_t>(q[j] + ((high >> j & 1) << 4));
+static inline float f16(const uint8_t* p) { return half_to_float(u16(p)); }
+
+// The bits `width` wide at bit `from` of every byte, moved to bit `to`. Bytes move in pairs, which
+// every target can shift; what crosses from one byte to the next is masked away.
+template <int from, int width, int to = 0>
+static inline V32 field(V32 bytes) {
+    using Pairs = uint16_t __attribute__((vector_size(32)));
+    const Pairs pairs = reinterpret_cast<Pairs>(bytes);
+    constexpr int left = from < to ? to - from : 0, right = from < to ? 0 : from - to;
+    return reinterpret_cast<V32>(pairs << left >> right) & static_cast<uint8_t>(((1 << width) - 1) << to);
 }
 
 // Two entries of a lattice of four as one of eight.
 static inline uint64_t pair(uint32_t first, uint32_t second) {
     return first | static_cast<uint64_t>(second) << 32;
+}
+
+// The same byte eight times.
+static inline uint64_t eight(unsigned byte) { return byte * 0x0101010101010101u; }
+
+// Eight nibbles to eight bytes, and eight fields of two bits; lowest first.
+static inline uint64_t spread_nibbles(uint64_t x) {
+    x = (x | x << 16) & 0x0000ffff0000ffff;
+    x = (x | x << 8) & 0x00ff00ff00ff00ff;
+    return (x | x << 4) & 0x0f0f0f0f0f0f0f0f;
+}
+
+static inline uint64_t spread_crumbs(uint64_t x) {
+    x = (x | x << 24) & 0x000000ff000000ff;
+    x = (x | x << 12) & 0x000f000f000f000f;
+    return (x | x << 6) & 0x0303030303030303;
+}
+
+// Every byte, at most 63, less 32 as a signed byte.
+static inline uint64_t less_32(uint64_t bytes) { return ((bytes | eight(0x80)) - eight(32)) ^ eight(0x80); }
+
+// Four bytes of seven sign bits each to eight: the last makes the number of minuses even.
+static inline uint32_t even_signs(uint32_t bytes) {
+    uint32_t odd = bytes ^ bytes >> 4;
+    odd ^= odd >> 2;
+    odd ^= odd >> 1;
+    return bytes | (odd & 0x01010101) << 7;
+}
+
+// Four fields of seven bits, touching, to four bytes.
+static inline uint32_t spread_sevens(uint32_t x) {
+    return (x & 0x7f) | (x << 1 & 0x7f00) | (x << 2 & 0x7f0000) | (x << 3 & 0x7f000000);
 }

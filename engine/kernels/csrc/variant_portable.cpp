@@ -1,6 +1,8 @@
 // The portable variant: plain C++ that any compiler vectorises as it can.
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <type_traits>
 
 #include "grid_tables.h"
 #include "kernels.h"
@@ -27,25 +29,110 @@ struct Vec {
     }
 };
 
-static inline float lanes(const float* v) {
-    return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
+// Eight rows side by side; see core_bytes.h.
+constexpr int kLanes = 8, kTokensAtOnce = 4;
+constexpr bool kSignedCodes = false;
+
+struct Vector {
+    uint8_t bytes[4 * kLanes];
+};
+
+static inline Vector load_vector(const void* p) { return load<Vector>(p); }
+
+// The same four bytes in every word.
+static inline Vector four_bytes(const int8_t* x) {
+    Vector out;
+    for (int r = 0; r < kLanes; ++r) std::memcpy(out.bytes + 4 * r, x, 4);
+    return out;
 }
 
-// sum += scale * d * (q . x) of 32 weights, in pairs of neighbours: lane i holds products 2i, 2i + 1
-// of both halves.
-template <bool fine>
-static inline void dot_chunk(const Chunk& c, const int16_t* x, float d, Vec& sum) {
-    for (int i = 0; i < 8; ++i) {
-        const int one = c.q[2 * i] * x[2 * i] + c.q[2 * i + 1] * x[2 * i + 1];
-        const int two = c.q[16 + 2 * i] * x[16 + 2 * i] + c.q[17 + 2 * i] * x[17 + 2 * i];
-        if (fine) {
-            sum.v[i] += static_cast<float>(one) * (c.scale[0] * d);
-            sum.v[i] += static_cast<float>(two) * (c.scale[1] * d);
-        } else {
-            sum.v[i] += static_cast<float>(one + two) * (c.scale[0] * d);
-        }
+// Words k and 4 + k of rows 0-3 (or 4-7), of which p holds 32 bytes each.
+static inline void mix_words(const uint8_t* p, Vector* w) {
+    for (int k = 0; k < 4; ++k) {
+        for (int r = 0; r < kLanes; ++r) std::memcpy(w[k].bytes + 4 * r, p + r % 4 * 32 + r / 4 * 16 + 4 * k, 4);
     }
 }
+
+static inline void transpose_chunk(uint8_t* p) {
+    uint8_t in[32 * kLanes];
+    std::memcpy(in, p, sizeof in);
+    for (int r = 0; r < kLanes; ++r) {
+        for (int k = 0; k < 8; ++k) std::memcpy(p + 4 * (kLanes * k + r), in + 32 * r + 4 * k, 4);
+    }
+}
+
+struct Bytes {
+    const int8_t* p;
+    explicit Bytes(const int8_t* p) : p(p) {}
+    template <int k>
+    Vector word() const {
+        Vector out;
+        for (int r = 0; r < kLanes; ++r) std::memcpy(out.bytes + 4 * r, p + r / 4 * 16 + 4 * k, 4);
+        return out;
+    }
+};
+
+template <bool centred>
+struct Codes {
+    Vector v;
+    explicit Codes(const Vector& v) : v(v) {}
+};
+
+struct Ints {
+    int32_t v[kLanes];
+    static Ints all(int32_t x) { return {{x, x, x, x, x, x, x, x}}; }
+    static Ints first_halves(const Ints& a, const Ints& b) {
+        return {{a.v[0], a.v[1], a.v[2], a.v[3], b.v[0], b.v[1], b.v[2], b.v[3]}};
+    }
+    static Ints second_halves(const Ints& a, const Ints& b) {
+        return {{a.v[4], a.v[5], a.v[6], a.v[7], b.v[4], b.v[5], b.v[6], b.v[7]}};
+    }
+    Ints plus(const Ints& x) const {
+        Ints out;
+        for (int r = 0; r < kLanes; ++r) out.v[r] = v[r] + x.v[r];
+        return out;
+    }
+    Ints plus_sixteen_times(const Ints& x) const {
+        Ints out;
+        for (int r = 0; r < kLanes; ++r) out.v[r] = v[r] + 16 * x.v[r];
+        return out;
+    }
+    template <bool centred>
+    void add_products(const Codes<centred>& w, const Vector& x) {
+        for (int r = 0; r < kLanes; ++r) {
+            int32_t sum = 0;
+            for (int i = 4 * r; i < 4 * r + 4; ++i) sum += w.v.bytes[i] * static_cast<int8_t>(x.bytes[i]);
+            v[r] += sum;
+        }
+    }
+};
+
+struct Floats {
+    float v[kLanes];
+    static Floats all(float x) { return {{x, x, x, x, x, x, x, x}}; }
+    static Floats load(const float* p) {
+        Floats out;
+        std::memcpy(out.v, p, sizeof out.v);
+        return out;
+    }
+    static Floats of(const Ints& x) {
+        Floats out;
+        for (int r = 0; r < kLanes; ++r) out.v[r] = static_cast<float>(x.v[r]);
+        return out;
+    }
+    void store(float* p) const { std::memcpy(p, v, sizeof v); }
+    Floats times(const Floats& x) const {
+        Floats out;
+        for (int r = 0; r < kLanes; ++r) out.v[r] = v[r] * x.v[r];
+        return out;
+    }
+    void add_product(const Floats& a, const Floats& b) {
+        for (int r = 0; r < kLanes; ++r) v[r] = std::fma(a.v[r], b.v[r], v[r]);
+    }
+    void subtract_product(const Floats& a, const Floats& b) {
+        for (int r = 0; r < kLanes; ++r) v[r] = std::fma(-a.v[r], b.v[r], v[r]);
+    }
+};
 
 // `count` is a multiple of 8; x need not be aligned.
 static inline void halves_to_floats(const uint8_t* x, int64_t count, float* out) {

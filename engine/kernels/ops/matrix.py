@@ -26,7 +26,7 @@ class Activations(Enum):
     @property
     def levels(self) -> int:
         """Steps to either side of zero that a rounded activation can take; 0: not rounded."""
-        return {"f32": 0, "int8": 127, "int16": 2047}[self.value]
+        return {"f32": 0, "int8": 127, "int16": 2032}[self.value]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,72 @@
+// Scratch memory of an operation: taken piece by piece, given back all at once, kept for the next one.
+//
+// Fresh pages cost more than the work on them, so a thread that calls operations keeps as much as the
+// largest of them took.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <vector>
+
+namespace lamina {
+
+class Arena {
+public:
+    // The arena of this thread. What it gave out before is free again.
+    static Arena& begin() {
+        static thread_local Arena arena;
+        arena.reset();
+        return arena;
+    }
+
+    // `count` values without contents, on a cache line of their own.
+    template <typename T>
+    T* take(size_t count) {
+        static_assert(std::is_trivially_copyable<T>::value, "nothing here is constructed or destroyed");
+        return static_cast<T*>(bytes((count * sizeof(T) + kLine - 1) / kLine * kLine));
+    }
+
+private:
+    static constexpr size_t kLine = 64;
+    static constexpr size_t kLeast = 1 << 16;
+
+    struct Free {
+        void operator()(void* p) const { ::operator delete(p, std::align_val_t(kLine)); }
+    };
+    struct Piece {
+        std::unique_ptr<void, Free> memory;
+        size_t size;
+    };
+
+    void* bytes(size_t count) {
+        if (pieces_.empty() || pieces_.back().size - used_ < count) grow(count);
+        void* out = static_cast<uint8_t*>(pieces_.back().memory.get()) + used_;
+        used_ += count;
+        return out;
+    }
+
+    void grow(size_t count) {
+        size_t size = pieces_.empty() ? kLeast : 2 * pieces_.back().size;
+        if (size < count) size = count;
+        pieces_.reserve(pieces_.size() + 1);
+        pieces_.push_back({std::unique_ptr<void, Free>(::operator new(size, std::align_val_t(kLine))), size});
+        used_ = 0;
+    }
+
+    // Several pieces become one that holds as much.
+    void reset() {
+        used_ = 0;
+        if (pieces_.size() < 2) return;
+        size_t total = 0;
+        for (const Piece& piece : pieces_) total += piece.size;
+        pieces_.clear();
+        grow(total);
+    }
+
+    std::vector<Piece> pieces_;
+    size_t used_ = 0;
+};
+
+}  // namespace lamina

@@ -1,0 +1,268 @@
+// Products of rounded activations with quantised weights, a byte each. Included by core.h.
+//
+// Order of sums, the same for every instruction set, so that all variants give the same bits: the
+// products of a group of weights that share a scale (32, or 16 of a fine format) add up exactly as
+// whole numbers; then, group by group in the order of the columns,
+//
+//   acc = fma(float(sum), scale * d, acc)   and, with minima,   acc = fma(-min, s, acc)
+//
+// The variant has defined, for kLanes rows side by side:
+//   Ints    whole numbers: all(x), add_products(Codes, x) with four bytes of x, plus, plus_sixteen_times;
+//           first_halves, second_halves: see multiply_one
+//   Floats  load, store, all, of(Ints), times, add_product, subtract_product
+//   Vector  load_vector(p), four_bytes(p): words of four bytes
+//   Codes   the weights of four columns: Codes<true> of a format whose offset is 128, which a variant
+//           with kSignedCodes takes as signed bytes (the offset then counts as 0)
+//   Bytes   32 activations, in each 32 bytes of a vector; word<k>() repeats four of them
+//   mix_words(p, w), transpose_chunk(p)   see Panel
+//   kTokensAtOnce       as many tokens as registers hold sums of
+
+// kLanes rows of one step, unpacked row by row: a chunk of 32 codes (or of eight scales) of all rows
+// lies together. Exchanging words of four bytes between four vectors, within lanes of 128 bits,
+// mixes them so that a lane holds one word of four rows: of rows 0-3, word k and word 4 + k in
+// neighbouring lanes, and so on; moving whole lanes then leaves [word][row]. One token is done with
+// the first half of that; for several the whole is done in place.
+struct Panel {
+    static constexpr int kChunk = kLanes * 32;
+    alignas(64) uint8_t codes[kStep * kLanes];
+    alignas(64) float scales[kStep / 16 * kLanes];
+    alignas(64) float mins[kStep / 16 * kLanes];
+
+    Sink<kChunk> row(int r) {
+        const int at = (r % 4 + r / (kLanes / 2) * 4) * kLanes * 4 + r / 4 % (kLanes / 8) * 32;
+        return {codes + at, scales + at / 4, mins + at / 4};
+    }
+
+    void transpose_scales(int groups, bool has_min) {
+        for (int i = 0; i < (groups + 7) / 8; ++i) {
+            transpose_chunk(reinterpret_cast<uint8_t*>(scales) + i * kChunk);
+            if (has_min) transpose_chunk(reinterpret_cast<uint8_t*>(mins) + i * kChunk);
+        }
+    }
+
+    void transpose_codes(int chunks) {
+        for (int i = 0; i < chunks; ++i) transpose_chunk(codes + i * kChunk);
+    }
+};
+
+template <int type>
+struct Traits {
+    using B = Block<type>;
+    static constexpr bool fine = B::fine, has_min = B::has_min, centred = B::offset == 128;
+    static constexpr int parts = B::fine ? 2 : 1;  // groups in 32 weights
+    static constexpr int offset = kSignedCodes && centred ? 0 : B::offset;
+};
+
+static Layout layout(int type) {
+    switch (type) {
+        case F32: return {1, 4, {}};
+        case F16: case BF16: return {1, 2, {}};
+#define X(type) \
+    case type: return {Block<type>::elements, Block<type>::bytes, \
+                       {Traits<type>::offset, Traits<type>::parts, Traits<type>::has_min}};
+        LAMINA_QUANTISED(X)
+#undef X
+    }
+    return {0, 0, {}};
+}
+
+// acc += panel . x[token] over `chunks` chunks of 32 columns from `chunk` on; the panel's codes are not
+// transposed yet. Sums of products of mixed words stand in lanes, first and second 16 columns of four
+// rows beside each other, and only the sums are moved.
+template <bool kFine, bool kHasMin, bool kCentred, bool kWide>
+static void multiply_one(const Panel& panel, const QuantBlock& x, int64_t token, int64_t chunk, int chunks,
+                         float* acc) {
+    constexpr int kParts = kFine ? 2 : 1;
+    Floats sum = Floats::load(acc);
+    for (int i = 0; i < chunks; ++i) {
+        const int64_t at = (chunk + i) * x.tokens + token;
+        const int8_t* values = x.codes + at * (kWide ? 64 : 32);
+        Ints half[2];  // of the rows
+        const Bytes high(values), low(kWide ? values + 32 : values);
+        for (int h = 0; h < 2; ++h) {
+            Vector w[4];
+            mix_words(panel.codes + i * Panel::kChunk + h * Panel::kChunk / 2, w);
+            const Codes<kCentred> a(w[0]), b(w[1]), c(w[2]), d(w[3]);
+            Ints one = Ints::all(0), two = Ints::all(0);
+            one.add_products(a, low.template word<0>());
+            one.add_products(b, low.template word<1>());
+            one.add_products(c, low.template word<2>());
+            one.add_products(d, low.template word<3>());
+            if (kWide) {
+                two.add_products(a, high.template word<0>());
+                two.add_products(b, high.template word<1>());
+                two.add_products(c, high.template word<2>());
+                two.add_products(d, high.template word<3>());
+                one = one.plus_sixteen_times(two);
+            }
+            half[h] = one;
+        }
+        const Floats d = Floats::all(x.d[at]);
+        const Ints first = Ints::first_halves(half[0], half[1]), second = Ints::second_halves(half[0], half[1]);
+        for (int part = 0; part < kParts; ++part) {
+            const int group = i * kParts + part;
+            const int64_t group_at = (chunk * kParts + group) * x.tokens + token;
+            const Ints total = !kFine ? first.plus(second) : part == 0 ? first : second;
+            const Floats scale = Floats::load(panel.scales + group * kLanes);
+            sum.add_product(Floats::of(total.plus(Ints::all(x.start[group_at]))), scale.times(d));
+            if (kHasMin) {
+                sum.subtract_product(Floats::load(panel.mins + group * kLanes), Floats::all(x.s[group_at]));
+            }
+        }
+    }
+    sum.store(acc);
+}
+
+// acc[t] += panel . x[token + t] for kTokens tokens, the panel's codes transposed.
+template <bool kFine, bool kHasMin, bool kCentred, bool kWide, int kTokens>
+static void multiply_panel(const Panel& panel, const QuantBlock& x, int64_t token, int64_t chunk, int chunks,
+                           float (*acc)[kLanes]) {
+    constexpr int kParts = kFine ? 2 : 1, kQuads = 8 / kParts, kWidth = kWide ? 64 : 32;
+    Floats sum[kTokens];
+    for (int t = 0; t < kTokens; ++t) sum[t] = Floats::load(acc[t]);
+    for (int i = 0; i < chunks; ++i) {
+        const int64_t at = (chunk + i) * x.tokens + token;
+        for (int part = 0; part < kParts; ++part) {
+            const int group = i * kParts + part;
+            const int64_t group_at = (chunk * kParts + group) * x.tokens + token;
+            const int8_t* values = x.codes + at * kWidth + part * 16;
+            const uint8_t* codes = panel.codes + group * kQuads * kLanes * 4;
+            Ints low[kTokens], high[kTokens];
+            for (int t = 0; t < kTokens; ++t) {
+                low[t] = Ints::all(x.start[group_at + t]);
+                if (kWide) high[t] = Ints::all(0);
+            }
+            for (int quad = 0; quad < kQuads; ++quad) {
+                const Codes<kCentred> w(load_vector(codes + quad * kLanes * 4));
+                for (int t = 0; t < kTokens; ++t) {
+                    const int8_t* v = values + t * kWidth + quad * 4;
+                    if (kWide) {
+                        high[t].add_products(w, four_bytes(v));
+                        low[t].add_products(w, four_bytes(v + 32));
+                    } else {
+                        low[t].add_products(w, four_bytes(v));
+                    }
+                }
+            }
+            const Floats scale = Floats::load(panel.scales + group * kLanes);
+            for (int t = 0; t < kTokens; ++t) {
+                if (kWide) low[t] = low[t].plus_sixteen_times(high[t]);
+                sum[t].add_product(Floats::of(low[t]), scale.times(Floats::all(x.d[at + t])));
+                if (kHasMin) {
+                    const Floats min = Floats::load(panel.mins + group * kLanes);
+                    sum[t].subtract_product(min, Floats::all(x.s[group_at + t]));
+                }
+            }
+        }
+    }
+    for (int t = 0; t < kTokens; ++t) sum[t].store(acc[t]);
+}
+
+template <bool kFine, bool kHasMin, bool kCentred, bool kWide>
+static void multiply(Panel& panel, const QuantBlock& x, int64_t token, int64_t tokens, int64_t chunk, int chunks,
+                     float (*acc)[kLanes]) {
+    panel.transpose_scales(chunks * (kFine ? 2 : 1), kHasMin);
+    if (tokens == 1) {
+        return multiply_one<kFine, kHasMin, kCentred, kWide>(panel, x, token, chunk, chunks, acc[0]);
+    }
+    panel.transpose_codes(chunks);
+    int64_t t = 0;
+    const auto by = [&](auto count) {
+        constexpr int n = decltype(count)::value;
+        for (; t + n <= tokens; t += n) {
+            multiply_panel<kFine, kHasMin, kCentred, kWide, n>(panel, x, token + t, chunk, chunks, acc + t);
+        }
+    };
+    by(std::integral_constant<int, kTokensAtOnce>());
+    by(std::integral_constant<int, kTokensAtOnce / 2>());
+    if (kTokensAtOnce > 4) by(std::integral_constant<int, 2>());
+    by(std::integral_constant<int, 1>());
+}
+
+template <int type>
+static void dot_bytes_of(const Rows& rows, const QuantBlock& x, int64_t token, int64_t tokens, float* const* y) {
+    using T = Traits<type>;
+    constexpr int kStepBytes = kStep / Block<type>::elements * Block<type>::bytes;
+    constexpr auto narrow = multiply<T::fine, T::has_min, kSignedCodes && T::centred, false>;
+    constexpr auto wide = multiply<T::fine, T::has_min, kSignedCodes && T::centred, true>;
+    Panel panel;
+    alignas(64) float acc[kTokenTile][kLanes];
+    for (int64_t first = 0; first < rows.count; first += kLanes) {
+        const int num_rows = static_cast<int>(rows.count - first < kLanes ? rows.count - first : kLanes);
+        const uint8_t* data = rows.data + static_cast<size_t>(rows.first + first) * rows.row_bytes;
+        std::memset(acc, 0, static_cast<size_t>(tokens) * sizeof acc[0]);
+        const uint8_t* ahead = data + kLanes * rows.row_bytes;  // the next panel, to be fetched meanwhile
+        for (int64_t column = 0; column < rows.cols; column += kStep) {
+            const int count = static_cast<int>(rows.cols - column < kStep ? rows.cols - column : kStep);
+            for (int r = 0; r < kLanes; ++r) {  // a short last panel computes its last row again
+                const int row = r < num_rows ? r : num_rows - 1;
+                for (int i = 0; i < kStepBytes; i += 64) __builtin_prefetch(ahead + i, 0, 2);
+                ahead += kStepBytes;
+                unpack_step<type>(data + static_cast<size_t>(row) * rows.row_bytes, column, count, panel.row(r));
+            }
+            (x.wide ? wide : narrow)(panel, x, token, tokens, column / 32, count / 32, acc);
+        }
+        for (int64_t t = 0; t < tokens; ++t) {
+            std::memcpy(y[t] + rows.first + first, acc[t], static_cast<size_t>(num_rows) * sizeof(float));
+        }
+    }
+}
+
+static void dot_bytes(const Rows& rows, const QuantBlock& x, float* const* y) {
+    for (int64_t t = 0; t < x.tokens; t += kTokenTile) {
+        const int64_t count = x.tokens - t < kTokenTile ? x.tokens - t : kTokenTile;
+        switch (rows.type) {
+#define X(type) \
+    case type: dot_bytes_of<type>(rows, x, t, count, y + t); break;
+            LAMINA_QUANTISED(X)
+#undef X
+        }
+    }
+}
+
+// Blocks of smaller values become zeros: levels / most would overflow.
+constexpr float kQuantisedLeast = 1e-35f;
+
+static void quantize(const float* x, int64_t cols, const QuantForm& form, int64_t token, const QuantBlock& out) {
+    const int size = 32 / form.parts;
+    for (int64_t i = 0; i < cols / 32; ++i) {
+        const float* v = x + 32 * i;
+        const int64_t at = i * out.tokens + token;
+        int8_t* codes = out.codes + at * (out.wide ? 64 : 32);
+        uint32_t most_bits = 0;  // of numbers without their sign the order is that of their bits
+        for (int j = 0; j < 32; ++j) {
+            uint32_t bits;
+            std::memcpy(&bits, v + j, 4);
+            bits &= 0x7fffffff;
+            most_bits = bits > most_bits ? bits : most_bits;
+        }
+        float most;
+        std::memcpy(&most, &most_bits, 4);
+        const bool finite = most_bits < 0x7f800000, usual = finite && most >= kQuantisedLeast;
+        const float levels = out.wide ? 2032.0f : 127.0f;
+        const float d = usual ? most / levels : finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+        const float inverse = usual ? levels / most : 0.0f;
+        int32_t whole[32];
+        for (int j = 0; j < 32; ++j) {
+            // Adding and taking away 1.5 * 2^23 rounds to the nearest whole number.
+            const float scaled = usual ? v[j] * inverse : 0.0f;
+            whole[j] = static_cast<int32_t>((scaled + 12582912.0f) - 12582912.0f);
+        }
+        if (out.wide) {
+            for (int j = 0; j < 32; ++j) {
+                codes[j] = static_cast<int8_t>((whole[j] + 8) >> 4);
+                codes[32 + j] = static_cast<int8_t>(((whole[j] + 8) & 15) - 8);
+            }
+        } else {
+            for (int j = 0; j < 32; ++j) codes[j] = static_cast<int8_t>(whole[j]);
+        }
+        out.d[at] = d;
+        for (int part = 0; part < form.parts; ++part) {
+            int32_t sum = 0;
+            for (int j = part * size; j < (part + 1) * size; ++j) sum += whole[j];
+            const int64_t group_at = (i * form.parts + part) * out.tokens + token;
+            out.start[group_at] = -form.offset * sum;
+            if (form.has_min) out.s[group_at] = d * static_cast<float>(sum);
+        }
+    }
+}
