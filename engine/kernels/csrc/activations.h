@@ -70,9 +70,8 @@ inline Operand operand(Arena& arena, const float* x, int64_t tokens, int64_t col
         const QuantForm form = v.layout(type).form;
         out.block = make_block(arena, tokens, cols, form, levels);
         parallel_for((tokens + 7) / 8, [&](int64_t task) {
-            for (int64_t t = task * 8; t < tokens && t < (task + 1) * 8; ++t) {
-                v.quantize(x + t * cols, cols, form, t, out.block);
-            }
+            const int64_t first = task * 8, count = std::min<int64_t>(8, tokens - first);
+            v.quantize(x + first * cols, cols, cols, form, first, count, out.block);
         });
         return out;
     }

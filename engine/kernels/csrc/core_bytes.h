@@ -17,6 +17,8 @@
 //   mix_words(p, w), transpose_chunk(p)   see Panel
 //   kTokensAtOnce       as many tokens as registers hold sums of
 
+constexpr int kByteTokens = 256;  // tokens computed against a panel before it is unpacked again
+
 // kLanes rows of one step, unpacked row by row: a chunk of 32 codes (or of eight scales) of all rows
 // lies together. Exchanging words of four bytes between four vectors, within lanes of 128 bits,
 // mixes them so that a lane holds one word of four rows: of rows 0-3, word k and word 4 + k in
@@ -40,10 +42,19 @@ struct Panel {
         }
     }
 
+    // Codes become signed values.
+    void subtract(uint8_t offset, int chunks) {
+        for (int i = 0; offset != 0 && i < chunks * kChunk; ++i) codes[i] = static_cast<uint8_t>(codes[i] - offset);
+    }
+
     void transpose_codes(int chunks) {
         for (int i = 0; i < chunks; ++i) transpose_chunk(codes + i * kChunk);
     }
 };
+
+#ifdef LAMINA_TILES
+#include "tiles_amx.h"
+#endif
 
 template <int type>
 struct Traits {
@@ -158,14 +169,21 @@ static void multiply_panel(const Panel& panel, const QuantBlock& x, int64_t toke
     for (int t = 0; t < kTokens; ++t) sum[t].store(acc[t]);
 }
 
-template <bool kFine, bool kHasMin, bool kCentred, bool kWide>
+template <bool kFine, bool kHasMin, int kOffset, bool kWide>
 static void multiply(Panel& panel, const QuantBlock& x, int64_t token, int64_t tokens, int64_t chunk, int chunks,
                      float (*acc)[kLanes]) {
+    constexpr bool kCentred = kSignedCodes && kOffset == 128;
     panel.transpose_scales(chunks * (kFine ? 2 : 1), kHasMin);
     if (tokens == 1) {
         return multiply_one<kFine, kHasMin, kCentred, kWide>(panel, x, token, chunk, chunks, acc[0]);
     }
     panel.transpose_codes(chunks);
+#ifdef LAMINA_TILES
+    if (!kFine && tokens >= tiles_least(kWide)) {
+        panel.subtract(kOffset, chunks);
+        return multiply_tiles<kHasMin, kWide>(panel, x, token, tokens, chunk, chunks, acc);
+    }
+#endif
     int64_t t = 0;
     const auto by = [&](auto count) {
         constexpr int n = decltype(count)::value;
@@ -183,10 +201,13 @@ template <int type>
 static void dot_bytes_of(const Rows& rows, const QuantBlock& x, int64_t token, int64_t tokens, float* const* y) {
     using T = Traits<type>;
     constexpr int kStepBytes = kStep / Block<type>::elements * Block<type>::bytes;
-    constexpr auto narrow = multiply<T::fine, T::has_min, kSignedCodes && T::centred, false>;
-    constexpr auto wide = multiply<T::fine, T::has_min, kSignedCodes && T::centred, true>;
+    constexpr auto narrow = multiply<T::fine, T::has_min, T::B::offset, false>;
+    constexpr auto wide = multiply<T::fine, T::has_min, T::B::offset, true>;
+#ifdef LAMINA_TILES
+    const TileShapes shapes(!T::fine && tokens >= tiles_least(x.wide));
+#endif
     Panel panel;
-    alignas(64) float acc[kTokenTile][kLanes];
+    alignas(64) float acc[kByteTokens][kLanes];
     for (int64_t first = 0; first < rows.count; first += kLanes) {
         const int num_rows = static_cast<int>(rows.count - first < kLanes ? rows.count - first : kLanes);
         const uint8_t* data = rows.data + static_cast<size_t>(rows.first + first) * rows.row_bytes;
@@ -209,8 +230,8 @@ static void dot_bytes_of(const Rows& rows, const QuantBlock& x, int64_t token, i
 }
 
 static void dot_bytes(const Rows& rows, const QuantBlock& x, float* const* y) {
-    for (int64_t t = 0; t < x.tokens; t += kTokenTile) {
-        const int64_t count = x.tokens - t < kTokenTile ? x.tokens - t : kTokenTile;
+    for (int64_t t = 0; t < x.tokens; t += kByteTokens) {
+        const int64_t count = x.tokens - t < kByteTokens ? x.tokens - t : kByteTokens;
         switch (rows.type) {
 #define X(type) \
     case type: dot_bytes_of<type>(rows, x, t, count, y + t); break;
@@ -223,46 +244,58 @@ static void dot_bytes(const Rows& rows, const QuantBlock& x, float* const* y) {
 // Blocks of smaller values become zeros: levels / most would overflow.
 constexpr float kQuantisedLeast = 1e-35f;
 
-static void quantize(const float* x, int64_t cols, const QuantForm& form, int64_t token, const QuantBlock& out) {
-    const int size = 32 / form.parts;
+// Whole numbers of at most `levels` for 32 values, and d, so that x ~ d * whole.
+static inline float round_chunk(const float* v, float levels, int32_t* whole) {
+    uint32_t most_bits = 0;  // of numbers without their sign the order is that of their bits
+    for (int j = 0; j < 32; ++j) {
+        const uint32_t bits = load<uint32_t>(v + j) & 0x7fffffff;
+        most_bits = bits > most_bits ? bits : most_bits;
+    }
+    const float most = load<float>(&most_bits);
+    const bool finite = most_bits < 0x7f800000;
+    if (!finite || most < kQuantisedLeast) {
+        for (int j = 0; j < 32; ++j) whole[j] = 0;
+        return finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+    }
+    const float inverse = levels / most;
+    for (int j = 0; j < 32; ++j) {
+        // Adding and taking away 1.5 * 2^23 rounds to the nearest whole number.
+        whole[j] = static_cast<int32_t>((v[j] * inverse + 12582912.0f) - 12582912.0f);
+    }
+    return most / levels;
+}
+
+template <bool kWide, int kParts>
+static void quantize_as(const float* x, int64_t stride, int64_t cols, const QuantForm& form, int64_t first,
+                        int64_t tokens, const QuantBlock& out) {
+    constexpr int kSize = 32 / kParts;
     for (int64_t i = 0; i < cols / 32; ++i) {
-        const float* v = x + 32 * i;
-        const int64_t at = i * out.tokens + token;
-        int8_t* codes = out.codes + at * (out.wide ? 64 : 32);
-        uint32_t most_bits = 0;  // of numbers without their sign the order is that of their bits
-        for (int j = 0; j < 32; ++j) {
-            uint32_t bits;
-            std::memcpy(&bits, v + j, 4);
-            bits &= 0x7fffffff;
-            most_bits = bits > most_bits ? bits : most_bits;
-        }
-        float most;
-        std::memcpy(&most, &most_bits, 4);
-        const bool finite = most_bits < 0x7f800000, usual = finite && most >= kQuantisedLeast;
-        const float levels = out.wide ? 2032.0f : 127.0f;
-        const float d = usual ? most / levels : finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
-        const float inverse = usual ? levels / most : 0.0f;
-        int32_t whole[32];
-        for (int j = 0; j < 32; ++j) {
-            // Adding and taking away 1.5 * 2^23 rounds to the nearest whole number.
-            const float scaled = usual ? v[j] * inverse : 0.0f;
-            whole[j] = static_cast<int32_t>((scaled + 12582912.0f) - 12582912.0f);
-        }
-        if (out.wide) {
-            for (int j = 0; j < 32; ++j) {
-                codes[j] = static_cast<int8_t>((whole[j] + 8) >> 4);
-                codes[32 + j] = static_cast<int8_t>(((whole[j] + 8) & 15) - 8);
+        for (int64_t t = first; t < first + tokens; ++t) {
+            alignas(64) int32_t whole[32];
+            const int64_t at = i * out.tokens + t;
+            const float d = round_chunk(x + (t - first) * stride + 32 * i, kWide ? kLevelsWide : kLevelsByte, whole);
+            int8_t* codes = out.codes + at * (kWide ? 64 : 32);
+            if (kWide) {
+                for (int j = 0; j < 32; ++j) codes[j] = static_cast<int8_t>((whole[j] + 8) >> 4);
+                for (int j = 0; j < 32; ++j) codes[32 + j] = static_cast<int8_t>(((whole[j] + 8) & 15) - 8);
+            } else {
+                for (int j = 0; j < 32; ++j) codes[j] = static_cast<int8_t>(whole[j]);
             }
-        } else {
-            for (int j = 0; j < 32; ++j) codes[j] = static_cast<int8_t>(whole[j]);
-        }
-        out.d[at] = d;
-        for (int part = 0; part < form.parts; ++part) {
-            int32_t sum = 0;
-            for (int j = part * size; j < (part + 1) * size; ++j) sum += whole[j];
-            const int64_t group_at = (i * form.parts + part) * out.tokens + token;
-            out.start[group_at] = -form.offset * sum;
-            if (form.has_min) out.s[group_at] = d * static_cast<float>(sum);
+            out.d[at] = d;
+            for (int part = 0; part < kParts; ++part) {
+                int32_t sum = 0;
+                for (int j = 0; j < kSize; ++j) sum += whole[part * kSize + j];
+                const int64_t group_at = (i * kParts + part) * out.tokens + t;
+                out.start[group_at] = -form.offset * sum;
+                if (form.has_min) out.s[group_at] = d * static_cast<float>(sum);
+            }
         }
     }
+}
+
+static void quantize(const float* x, int64_t stride, int64_t cols, const QuantForm& form, int64_t first,
+                     int64_t tokens, const QuantBlock& out) {
+    const auto as = out.wide ? (form.parts == 1 ? quantize_as<true, 1> : quantize_as<true, 2>)
+                             : (form.parts == 1 ? quantize_as<false, 1> : quantize_as<false, 2>);
+    as(x, stride, cols, form, first, tokens, out);
 }

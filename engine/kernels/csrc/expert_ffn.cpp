@@ -123,9 +123,11 @@ const Operand* split(Arena& arena, const Table& x, const Grouping& by, int type,
         out[g] = {nullptr, make_block(arena, by.groups[g].count, x.width, form, levels), by.groups[g].count, true};
     }
     parallel_for((by.places + 7) / 8, [&](int64_t task) {
-        for (int64_t i = task * 8; i < by.places && i < (task + 1) * 8; ++i) {
-            const int64_t g = by.group[i];
-            v.quantize(x.rows[i], x.width, form, i - by.groups[g].first, out[g].block);
+        const int64_t end = std::min(by.places, (task + 1) * 8);
+        for (int64_t i = task * 8, next; i < end; i = next) {  // as far as the group goes
+            const int64_t g = by.group[i], first = by.groups[g].first;
+            next = std::min(end, first + by.groups[g].count);
+            v.quantize(x.rows[i], x.width, x.width, form, i - first, next - i, out[g].block);
         }
     });
     return out;

@@ -141,9 +141,10 @@ struct Variant {
     // next multiple of 8 columns.
     void (*dot_f32)(const Rows& rows, const float* const* x, int64_t tokens, float* const* y);
     void (*dot_bytes)(const Rows& rows, const QuantBlock& x, float* const* y);
-    // Rounds x (cols,) to token `token` of `out`; cols is a multiple of 32. A chunk with a value that
-    // is not finite gets d = NaN.
-    void (*quantize)(const float* x, int64_t cols, const QuantForm& form, int64_t token, const QuantBlock& out);
+    // Rounds rows of x, `stride` floats apart, to tokens first .. first + tokens - 1 of `out`; cols is
+    // a multiple of 32. A chunk with a value that is not finite gets d = NaN.
+    void (*quantize)(const float* x, int64_t stride, int64_t cols, const QuantForm& form, int64_t first,
+                     int64_t tokens, const QuantBlock& out);
     // Expand one row to float32, exactly as the format defines.
     void (*expand)(int type, const uint8_t* row, int64_t cols, float* out);
     void (*rms_norm)(const float* x, const float* weight, float eps, int64_t dim, float* out);

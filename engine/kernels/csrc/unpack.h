@@ -213,20 +213,31 @@ struct Block<Q6_K> : Format<256, 210, 32, true> {
     }
 };
 
+// Words of four fields of seven sign bits and, on top, a scale of four bits.
+struct SignsAndScales {
+    uint32_t signs[8];
+    F8 scales;
+    explicit SignsAndScales(W8 words) {
+        const W8 even = even_signs(spread_sevens(words));
+        std::memcpy(signs, &even, sizeof signs);
+        using Signed = int32_t __attribute__((vector_size(32)));
+        scales = 0.5f + __builtin_convertvector(reinterpret_cast<Signed>(words >> 28), F8);
+    }
+};
+
 template <>
 struct Block<IQ2_XXS> : Format<256, 66, 64> {
     template <typename S>
     static void unpack(const uint8_t* b, S out) {
-        uint64_t scales = 0;
+        const W8 one = load<W8>(b + 2), two = load<W8>(b + 34);  // indices and signs in turns
+        const SignsAndScales parts(__builtin_shufflevector(one, two, 1, 3, 5, 7, 9, 11, 13, 15));
+        out.scale8(0, f16(b) * parts.scales * 0.25f);
         for (int i = 0; i < 8; ++i) {
             const uint8_t* index = b + 2 + 8 * i;
-            const uint32_t aux = u32(index + 4);
-            scales |= static_cast<uint64_t>(aux >> 28) << 8 * i;
             const V32 lattice = quad(kGridIQ2XXS[index[0]], kGridIQ2XXS[index[1]],
                                      kGridIQ2XXS[index[2]], kGridIQ2XXS[index[3]]);
-            out.put(i, signed_lattice(lattice, even_signs(spread_sevens(aux))));
+            out.put(i, signed_lattice(lattice, parts.signs[i]));
         }
-        out.scale8(0, f16(b) * (0.5f + unsigned8(scales)) * 0.25f);
     }
 };
 
@@ -242,16 +253,16 @@ struct Block<IQ2_XS> : Format<256, 74, 64, true> {
     template <typename S>
     static void unpack(const uint8_t* b, S out) {
         lattice_scales(f16(b), u64(b + 66), out);
+        W8 bytes{};
+        for (int i = 0; i < 8; ++i) {  // the high seven bits of each code
+            uint64_t x = u64(b + 2 + 8 * i) >> 9 & 0x007f007f007f007f;
+            x = (x | x >> 8) & 0x0000ffff0000ffff;
+            bytes[i] = static_cast<uint32_t>(x | x >> 16);
+        }
+        const W8 even = even_signs(bytes);
         for (int i = 0; i < 8; ++i) {
-            uint16_t code[4];
-            uint32_t signs = 0;
-            for (int l = 0; l < 4; ++l) {
-                code[l] = u16(b + 2 + 8 * i + 2 * l);
-                signs |= static_cast<uint32_t>(code[l] >> 9) << 8 * l;
-            }
-            const V32 lattice = quad(kGridIQ2XS[code[0] & 511], kGridIQ2XS[code[1] & 511],
-                                     kGridIQ2XS[code[2] & 511], kGridIQ2XS[code[3] & 511]);
-            out.put(i, signed_lattice(lattice, even_signs(signs)));
+            const auto entry = [&](int l) { return kGridIQ2XS[u16(b + 2 + 8 * i + 2 * l) & 511]; };
+            out.put(i, signed_lattice(quad(entry(0), entry(1), entry(2), entry(3)), even[i]));
         }
     }
 };
@@ -261,14 +272,11 @@ struct Block<IQ2_S> : Format<256, 82, 64, true> {
     template <typename S>
     static void unpack(const uint8_t* b, S out) {
         lattice_scales(f16(b), u64(b + 74), out);
+        uint16_t index[32];
+        join_bytes(load<V32>(b + 2), crumbs(u64(b + 66)), index);
         for (int i = 0; i < 8; ++i) {
-            const uint8_t* index = b + 2 + 4 * i;
-            const int high = b[66 + i];
-            const V32 lattice = quad(kGridIQ2S[index[0] | (high << 8 & 0x300)],
-                                     kGridIQ2S[index[1] | (high << 6 & 0x300)],
-                                     kGridIQ2S[index[2] | (high << 4 & 0x300)],
-                                     kGridIQ2S[index[3] | (high << 2 & 0x300)]);
-            out.put(i, signed_lattice(lattice, u32(b + 34 + 4 * i)));
+            const auto entry = [&](int l) { return kGridIQ2S[index[4 * i + l]]; };
+            out.put(i, signed_lattice(quad(entry(0), entry(1), entry(2), entry(3)), u32(b + 34 + 4 * i)));
         }
     }
 };
@@ -277,18 +285,13 @@ template <>
 struct Block<IQ3_XXS> : Format<256, 98, 64> {
     template <typename S>
     static void unpack(const uint8_t* b, S out) {
-        uint64_t scales = 0;
+        const SignsAndScales parts(load<W8>(b + 66));
+        out.scale8(0, f16(b) * parts.scales * 0.5f);
         for (int i = 0; i < 8; ++i) {
-            const uint8_t* index = b + 2 + 8 * i;
-            const uint32_t aux = u32(b + 66 + 4 * i);
-            scales |= static_cast<uint64_t>(aux >> 28) << 8 * i;
-            const V32 lattice = quad(pair(kGridIQ3XXS[index[0]], kGridIQ3XXS[index[1]]),
-                                     pair(kGridIQ3XXS[index[2]], kGridIQ3XXS[index[3]]),
-                                     pair(kGridIQ3XXS[index[4]], kGridIQ3XXS[index[5]]),
-                                     pair(kGridIQ3XXS[index[6]], kGridIQ3XXS[index[7]]));
-            out.put(i, signed_lattice(lattice, even_signs(spread_sevens(aux))));
+            const auto entry = [&](int l) { return kGridIQ3XXS[b[2 + 8 * i + l]]; };
+            const W8 lattice = {entry(0), entry(1), entry(2), entry(3), entry(4), entry(5), entry(6), entry(7)};
+            out.put(i, signed_lattice(reinterpret_cast<V32>(lattice), parts.signs[i]));
         }
-        out.scale8(0, f16(b) * (0.5f + unsigned8(scales)) * 0.5f);
     }
 };
 
@@ -297,13 +300,13 @@ struct Block<IQ3_S> : Format<256, 110, 64> {
     template <typename S>
     static void unpack(const uint8_t* b, S out) {
         out.scale8(0, f16(b) * unsigned8(eight(1) + 2 * spread_nibbles(u32(b + 106))));
+        uint16_t index[64];
+        join_bytes(load<V32>(b + 2), bits_to_bytes(u32(b + 66), 1), index);
+        join_bytes(load<V32>(b + 34), bits_to_bytes(u32(b + 70), 1), index + 32);
         for (int i = 0; i < 8; ++i) {
-            const uint8_t* index = b + 2 + 8 * i;
-            const int high = b[66 + i];
-            const auto entry = [&](int l) { return kGridIQ3S[index[l] | (high << (8 - l) & 256)]; };
-            const V32 lattice = quad(pair(entry(0), entry(1)), pair(entry(2), entry(3)),
-                                     pair(entry(4), entry(5)), pair(entry(6), entry(7)));
-            out.put(i, signed_lattice(lattice, u32(b + 74 + 4 * i)));
+            const auto entry = [&](int l) { return kGridIQ3S[index[8 * i + l]]; };
+            const W8 lattice = {entry(0), entry(1), entry(2), entry(3), entry(4), entry(5), entry(6), entry(7)};
+            out.put(i, signed_lattice(reinterpret_cast<V32>(lattice), u32(b + 74 + 4 * i)));
         }
     }
 };

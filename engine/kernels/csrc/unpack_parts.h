@@ -6,6 +6,7 @@
 
 using V16 = uint8_t __attribute__((vector_size(16)));
 using V32 = uint8_t __attribute__((vector_size(32)));
+using W8 = uint32_t __attribute__((vector_size(32)));
 using F8 = float __attribute__((vector_size(32)));
 
 template <typename T>
@@ -34,9 +35,11 @@ static inline F8 signed8(uint64_t bytes) {
     return reinterpret_cast<F8>(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(v)));
 }
 
+// From memory each is a load that repeats it and, but for the first, a blend.
 static inline V32 quad(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
-    return reinterpret_cast<V32>(_mm256_set_epi64x(static_cast<long long>(d), static_cast<long long>(c),
-                                                   static_cast<long long>(b), static_cast<long long>(a)));
+    const auto all = [](uint64_t x) { return _mm256_set1_epi64x(static_cast<long long>(x)); };
+    const __m256i ab = _mm256_blend_epi32(all(a), all(b), 0x0c), cd = _mm256_blend_epi32(all(c), all(d), 0xc0);
+    return reinterpret_cast<V32>(_mm256_blend_epi32(ab, cd, 0xf0));
 }
 
 // The low nibbles of sixteen bytes, then the high ones.
@@ -192,7 +195,17 @@ static inline V32 field(V32 bytes) {
     return reinterpret_cast<V32>(pairs << left >> right) & static_cast<uint8_t>(((1 << width) - 1) << to);
 }
 
-// Two entries of a lattice of four as one of eight.
+// 32 numbers of 16 bits from their low and high bytes.
+static inline void join_bytes(V32 low, V32 high, uint16_t* out) {
+    const V32 one = __builtin_shufflevector(low, high, 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 8, 40, 9,
+                                            41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47);
+    const V32 two = __builtin_shufflevector(low, high, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55,
+                                            24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63);
+    std::memcpy(out, &one, 32);
+    std::memcpy(out + 16, &two, 32);
+}
+
+// Two words as one of 64 bits.
 static inline uint64_t pair(uint32_t first, uint32_t second) {
     return first | static_cast<uint64_t>(second) << 32;
 }
@@ -216,15 +229,15 @@ static inline uint64_t spread_crumbs(uint64_t x) {
 // Every byte, at most 63, less 32 as a signed byte.
 static inline uint64_t less_32(uint64_t bytes) { return ((bytes | eight(0x80)) - eight(32)) ^ eight(0x80); }
 
-// Four bytes of seven sign bits each to eight: the last makes the number of minuses even.
-static inline uint32_t even_signs(uint32_t bytes) {
-    uint32_t odd = bytes ^ bytes >> 4;
+// Bytes of seven sign bits each to eight, four to a word: the last makes the number of minuses even.
+static inline W8 even_signs(W8 bytes) {
+    W8 odd = bytes ^ bytes >> 4;
     odd ^= odd >> 2;
     odd ^= odd >> 1;
     return bytes | (odd & 0x01010101) << 7;
 }
 
-// Four fields of seven bits, touching, to four bytes.
-static inline uint32_t spread_sevens(uint32_t x) {
+// Four fields of seven bits, touching, to four bytes in each word.
+static inline W8 spread_sevens(W8 x) {
     return (x & 0x7f) | (x << 1 & 0x7f00) | (x << 2 & 0x7f0000) | (x << 3 & 0x7f000000);
 }

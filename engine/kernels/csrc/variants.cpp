@@ -69,7 +69,7 @@ const Variant* const* variants(int* count) {
             if (has_leaf7(1, 0, 4)) list[n++] = kAvxVnni;
             if (has_avx512()) {
                 list[n++] = kAvx512Vnni;
-                
+                if (has_amx()) list[n++] = kAmx;
             }
         }
 #endif
