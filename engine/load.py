@@ -92,6 +92,8 @@ def _build(file: GGUFModel, config: EngineConfig, progress: Progress | None) -> 
     layout = state_layout(shape)
     resolved = resolve(config, layout, context=shape.context, free_bytes=_available_bytes())
 
+    import torch
+
     from engine.kernels import ops
     from engine.kernels.ops import Activations
     from engine.kv.memory import SequenceMemory
@@ -99,6 +101,8 @@ def _build(file: GGUFModel, config: EngineConfig, progress: Progress | None) -> 
     from engine.step import LoadedModel, ModelEngine
 
     ops.set_num_threads(resolved.threads)
+    # What is left to torch is moving a few rows; its own threads would spin on the cores of ours.
+    torch.set_num_threads(1)
     memory = SequenceMemory(layout, resolved)
     model = build_model(shape, file, Activations(resolved.activations))
     try:

@@ -198,9 +198,17 @@ static void multiply(Panel& panel, const QuantBlock& x, int64_t token, int64_t t
 }
 
 template <int type>
+constexpr int kStepBytes = kStep / Block<type>::elements * Block<type>::bytes;
+constexpr int kStepsAhead = 3;  // of a row, to be fetched from memory meanwhile
+
+template <int type, int kSteps>
+static inline void fetch_ahead(const uint8_t* p) {
+    for (int i = 0; i < kSteps * kStepBytes<type>; i += 64) __builtin_prefetch(p + i, 0, 2);
+}
+
+template <int type>
 static void dot_bytes_of(const Rows& rows, const QuantBlock& x, int64_t token, int64_t tokens, float* const* y) {
     using T = Traits<type>;
-    constexpr int kStepBytes = kStep / Block<type>::elements * Block<type>::bytes;
     constexpr auto narrow = multiply<T::fine, T::has_min, T::B::offset, false>;
     constexpr auto wide = multiply<T::fine, T::has_min, T::B::offset, true>;
 #ifdef LAMINA_TILES
@@ -210,16 +218,21 @@ static void dot_bytes_of(const Rows& rows, const QuantBlock& x, int64_t token, i
     alignas(64) float acc[kByteTokens][kLanes];
     for (int64_t first = 0; first < rows.count; first += kLanes) {
         const int num_rows = static_cast<int>(rows.count - first < kLanes ? rows.count - first : kLanes);
-        const uint8_t* data = rows.data + static_cast<size_t>(rows.first + first) * rows.row_bytes;
+        const uint8_t* data[kLanes];  // a short last panel computes its last row again
+        for (int r = 0; r < kLanes; ++r) {
+            const int64_t row = rows.first + first + (r < num_rows ? r : num_rows - 1);
+            data[r] = rows.data + static_cast<size_t>(row) * rows.row_bytes;
+            if (first == 0) fetch_ahead<type, kStepsAhead>(data[r]);
+        }
         std::memset(acc, 0, static_cast<size_t>(tokens) * sizeof acc[0]);
-        const uint8_t* ahead = data + kLanes * rows.row_bytes;  // the next panel, to be fetched meanwhile
         for (int64_t column = 0; column < rows.cols; column += kStep) {
             const int count = static_cast<int>(rows.cols - column < kStep ? rows.cols - column : kStep);
-            for (int r = 0; r < kLanes; ++r) {  // a short last panel computes its last row again
-                const int row = r < num_rows ? r : num_rows - 1;
-                for (int i = 0; i < kStepBytes; i += 64) __builtin_prefetch(ahead + i, 0, 2);
-                ahead += kStepBytes;
-                unpack_step<type>(data + static_cast<size_t>(row) * rows.row_bytes, column, count, panel.row(r));
+            // Behind the end of a row its place in the next panel follows.
+            size_t ahead = static_cast<size_t>(column / kStep + kStepsAhead) * kStepBytes<type>;
+            if (ahead >= rows.row_bytes) ahead += (kLanes - 1) * rows.row_bytes;
+            for (int r = 0; r < kLanes; ++r) {
+                fetch_ahead<type, 1>(data[r] + ahead);
+                unpack_step<type>(data[r], column, count, panel.row(r));
             }
             (x.wide ? wide : narrow)(panel, x, token, tokens, column / 32, count / 32, acc);
         }
