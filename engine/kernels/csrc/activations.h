@@ -17,13 +17,20 @@ struct Operand {
     int64_t tokens;
     bool rounded;
 
-    // y[t][rows.first + r] = rows[r] . token t
-    void dot(const Rows& weights, float* const* y) const {
+    // y[t][weights.first + r] = weights[r] . token t for tokens first .. first + count - 1.
+    void dot(const Rows& weights, int64_t first, int64_t count, float* const* y) const {
         if (rounded) {
-            variant().dot_bytes(weights, block, y);
+            variant().dot_bytes(weights, block, first, count, y);
         } else {
-            variant().dot_f32(weights, rows, tokens, y);
+            variant().dot_f32(weights, rows + first, count, y + first);
         }
+    }
+
+    // As many tokens as the cache of a core holds, so that they stay there for all rows.
+    int64_t tile(int64_t cols) const {
+        constexpr int64_t kCache = 1 << 20, kLeast = 4 * kTileTokens;
+        const int64_t width = rounded ? (block.wide ? 2 : 1) : 4;
+        return std::max(kLeast, kCache / (cols * width) / kTileTokens * kTileTokens);
     }
 };
 

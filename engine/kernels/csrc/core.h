@@ -43,9 +43,13 @@ static float dot_plain(const float* a, const float* b, int64_t count) {
 
 static void rms_norm(const float* x, const float* weight, float eps, int64_t dim, float* out) {
     alignas(32) float part[8] = {};
-    for (int64_t j = 0; j < dim; ++j) part[j % 8] += x[j] * x[j];
+    int64_t j = 0;
+    for (; j + 8 <= dim; j += 8) {
+        for (int lane = 0; lane < 8; ++lane) part[lane] += x[j + lane] * x[j + lane];
+    }
+    for (; j < dim; ++j) part[j % 8] += x[j] * x[j];
     const float scale = 1.0f / std::sqrt(lanes(part) / static_cast<float>(dim) + eps);
-    for (int64_t j = 0; j < dim; ++j) out[j] = x[j] * scale * weight[j];
+    for (j = 0; j < dim; ++j) out[j] = x[j] * scale * weight[j];
 }
 
 static void swiglu(const float* gate, const float* up, int64_t count, float* out) {

@@ -242,9 +242,9 @@ static void dot_bytes_of(const Rows& rows, const QuantBlock& x, int64_t token, i
     }
 }
 
-static void dot_bytes(const Rows& rows, const QuantBlock& x, float* const* y) {
-    for (int64_t t = 0; t < x.tokens; t += kByteTokens) {
-        const int64_t count = x.tokens - t < kByteTokens ? x.tokens - t : kByteTokens;
+static void dot_bytes(const Rows& rows, const QuantBlock& x, int64_t first, int64_t tokens, float* const* y) {
+    for (int64_t t = first; t < first + tokens; t += kByteTokens) {
+        const int64_t count = first + tokens - t < kByteTokens ? first + tokens - t : kByteTokens;
         switch (rows.type) {
 #define X(type) \
     case type: dot_bytes_of<type>(rows, x, t, count, y + t); break;

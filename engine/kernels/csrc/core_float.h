@@ -93,6 +93,7 @@ static void dot_f32_tile(const Rows& rows, int64_t first, int num_rows, const fl
         }
         const int padded = (count + 7) / 8 * 8;
         int t = 0;
+        for (; t + 4 <= tokens; t += 4) multiply<4>(w, x + t, column, padded, acc + t);
         for (; t + 2 <= tokens; t += 2) multiply<2>(w, x + t, column, padded, acc + t);
         for (; t < tokens; ++t) multiply<1>(w, x + t, column, padded, acc + t);
     }
@@ -100,11 +101,12 @@ static void dot_f32_tile(const Rows& rows, int64_t first, int num_rows, const fl
         for (int r = 0; r < num_rows; ++r) y[t][rows.first + first + r] = lanes(acc[t][r]);
 }
 
+// A tile of tokens meets all rows before the next one, so that it stays in the cache.
 static void dot_f32(const Rows& rows, const float* const* x, int64_t tokens, float* const* y) {
-    for (int64_t r = 0; r < rows.count; r += kRowGroup) {
-        const int num_rows = static_cast<int>(rows.count - r < kRowGroup ? rows.count - r : kRowGroup);
-        for (int64_t t = 0; t < tokens; t += kTokenTile) {
-            const int count = static_cast<int>(tokens - t < kTokenTile ? tokens - t : kTokenTile);
+    for (int64_t t = 0; t < tokens; t += kTokenTile) {
+        const int count = static_cast<int>(tokens - t < kTokenTile ? tokens - t : kTokenTile);
+        for (int64_t r = 0; r < rows.count; r += kRowGroup) {
+            const int num_rows = static_cast<int>(rows.count - r < kRowGroup ? rows.count - r : kRowGroup);
             switch (rows.type) {
 #define X(type) \
     case type: dot_f32_tile<type>(rows, r, num_rows, x + t, count, y + t); break;

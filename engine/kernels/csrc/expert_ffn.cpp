@@ -162,8 +162,8 @@ void expert_ffn(const float* x, int64_t tokens, int64_t k, const Matrix& gate, c
     const Table inner = table(arena, by.places, gate.rows), upper = table(arena, by.places, up.rows);
     over_rows(by, gate, [&](int64_t g, int64_t first, int64_t count) {
         const Group& group = by.groups[g];
-        for_gate[g].dot(expert_rows(gate, group.expert, first, count), inner.rows + group.first);
-        for_up[g].dot(expert_rows(up, group.expert, first, count), upper.rows + group.first);
+        for_gate[g].dot(expert_rows(gate, group.expert, first, count), 0, group.count, inner.rows + group.first);
+        for_up[g].dot(expert_rows(up, group.expert, first, count), 0, group.count, upper.rows + group.first);
         for (int64_t i = group.first; i < group.first + group.count; ++i) {
             v.swiglu(inner.rows[i] + first, upper.rows[i] + first, count, inner.rows[i] + first);
         }
@@ -171,7 +171,8 @@ void expert_ffn(const float* x, int64_t tokens, int64_t k, const Matrix& gate, c
     const Operand* middle = split(arena, inner, by, down.type, levels);
     const Table partial = table(arena, by.places, down.rows);
     over_rows(by, down, [&](int64_t g, int64_t first, int64_t count) {
-        middle[g].dot(expert_rows(down, by.groups[g].expert, first, count), partial.rows + by.groups[g].first);
+        const Group& group = by.groups[g];
+        middle[g].dot(expert_rows(down, group.expert, first, count), 0, group.count, partial.rows + group.first);
     });
     parallel_for(tokens, [&](int64_t t) {
         float* out = y + t * down.rows;

@@ -140,7 +140,7 @@ struct Variant {
     // each sum depends on nothing but the number of columns. Floats are readable, and zero, up to the
     // next multiple of 8 columns.
     void (*dot_f32)(const Rows& rows, const float* const* x, int64_t tokens, float* const* y);
-    void (*dot_bytes)(const Rows& rows, const QuantBlock& x, float* const* y);
+    void (*dot_bytes)(const Rows& rows, const QuantBlock& x, int64_t first, int64_t tokens, float* const* y);
     // Rounds rows of x, `stride` floats apart, to tokens first .. first + tokens - 1 of `out`; cols is
     // a multiple of 32. A chunk with a value that is not finite gets d = NaN.
     void (*quantize)(const float* x, int64_t stride, int64_t cols, const QuantForm& form, int64_t first,
