@@ -45,10 +45,9 @@ proto: setup  ## generate services/pb from proto/
 	$(BIN)/python -m grpc_tools.protoc -I services/pb=proto --python_out=. --pyi_out=. \
 	  --grpc_python_out=. $(PROTOS:%=services/pb/%.proto)
 
-bench: setup  ## decode, prefill and serving figures of the bundled model, as JSON lines
-	$(BIN)/lamina bench decode models/lamina-demo.gguf --threads $(or $(THREADS),2) --json
-	$(BIN)/lamina bench prefill models/lamina-demo.gguf --threads $(or $(THREADS),2) --json
-	$(BIN)/lamina bench serve models/lamina-demo.gguf --threads $(or $(THREADS),2) --json
+bench: setup  ## the tables of docs/performance.md, beside llama.cpp; an hour, 10 GB in build/bench
+	$(BIN)/pip install --quiet --no-build-isolation -e '.[bench]'
+	$(BIN)/python bench/tables.py --threads $(or $(THREADS),2)
 
 ci:  ## what continuous integration runs, from a clean clone
 	bash .ci/run

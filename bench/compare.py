@@ -1,12 +1,13 @@
 """Lamina beside llama.cpp on the same file, in turns: ratios of prefill and decode speed.
 
     python bench/compare.py FILE.gguf [--threads 2] [--rounds 5] [--prompt 256] [--tokens 32]
-        [--activations f32|int8]
+        [--sequences 1] [--activations f32|int8]
 
-Needs `pip install -e .[bench]` (xllamacpp). In every round each side loads the file in a process of
-its own, computes the same random prompt and generates greedily; llama.cpp runs as it comes: weights
-repacked, flash attention as it chooses. One JSON object per run and one of ratios at the end: a
-shared machine drifts by a factor of two within minutes, so only the ratios of runs that were
+Needs `pip install -e .[bench]` (xllamacpp). In every round each side loads the file in a process
+of its own, computes the same random prompt and generates greedily; llama.cpp runs as it comes:
+weights repacked, flash attention as it chooses. With --sequences, that many prompts of eight tokens
+at once: the tokens of all of them per second. One JSON object per run and one of ratios at the end:
+a shared machine drifts by a factor of two within minutes, so only the ratios of runs that were
 neighbours mean something. Above 1 Lamina is faster.
 """
 
@@ -18,6 +19,8 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +29,23 @@ sys.path[:0] = [str(ROOT)]
 
 SEED = 20_261_201
 SIDES = ("lamina", "llama.cpp")
-FIGURES = ("prefill_tokens_per_second", "decode_tokens_per_second")
+BATCH_PROMPT = 8  # tokens of each prompt when there are several
 Figures = dict[str, float]
 
 
-def prompt_ids(length: int, vocab_size: int) -> list[int]:
+def prompt_ids(length: int, vocab_size: int, index: int = 0) -> list[int]:
     """Random ids, the same for both sides."""
     import numpy as np
 
-    return [int(id) for id in np.random.default_rng(SEED).integers(0, vocab_size, length)]
+    random = np.random.default_rng(SEED + index)
+    return [int(id) for id in random.integers(0, vocab_size, length)]
+
+
+def batch_speed(run: Callable[[int], float], sequences: int, tokens: int) -> Figures:
+    """`run(n)` gives the seconds in which every sequence gets n tokens; prompts cancel out."""
+    run(1)
+    seconds = run(tokens + 1) - run(1)
+    return {"decode_tokens_per_second": sequences * tokens / seconds}
 
 
 def run_lamina(args: argparse.Namespace) -> Figures:
@@ -48,9 +59,23 @@ def run_lamina(args: argparse.Namespace) -> Figures:
         model=args.model,
         threads=args.threads,
         activations=args.activations,
-        kv_tokens=args.prompt + args.tokens + 64,
+        kv_tokens=args.sequences * (args.prompt + args.tokens + 64),
+        sequences_max=args.sequences,
     )
     engine = load_engine(config)
+    if args.sequences > 1:
+        prompts = [
+            prompt_ids(BATCH_PROMPT, engine.facts.vocab_size, index)
+            for index in range(args.sequences)
+        ]
+
+        def run(count: int) -> float:
+            began = time.perf_counter()
+            for _ in generate(engine, prompts, Sampling(temperature=0), max_tokens=count):
+                pass
+            return time.perf_counter() - began
+
+        return batch_speed(run, args.sequences, args.tokens)
     prompt = prompt_ids(args.prompt, engine.facts.vocab_size)
     began = time.perf_counter()
     tokens = generate(engine, [prompt], Sampling(temperature=0), max_tokens=args.tokens)
@@ -71,26 +96,40 @@ def run_llamacpp(args: argparse.Namespace) -> Figures:
         vocab_size = file.tensors["token_embd.weight"].shape[1]
     params = xllamacpp.CommonParams()
     params.model.path = str(args.model)
-    params.n_ctx, params.n_parallel, params.n_gpu_layers = args.prompt + args.tokens + 64, 1, 0
+    params.n_ctx = args.sequences * (args.prompt + args.tokens + 64)
+    params.n_parallel, params.n_gpu_layers = args.sequences, 0
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = args.threads
-    request = {
-        "prompt": prompt_ids(args.prompt, vocab_size),
-        "n_predict": args.tokens,
-        "temperature": 0,
-        "ignore_eos": True,
-        "cache_prompt": False,
-    }
-    timings: dict[str, Any] = xllamacpp.Server(params).handle_completions(request)["timings"]
+    server = xllamacpp.Server(params)
+
+    def completion(prompt: list[int], count: int) -> dict[str, Any]:
+        request = {"prompt": prompt, "n_predict": count, "temperature": 0, "ignore_eos": True}
+        answer: dict[str, Any] = server.handle_completions({**request, "cache_prompt": False})
+        return answer
+
+    if args.sequences > 1:
+        prompts = [prompt_ids(BATCH_PROMPT, vocab_size, index) for index in range(args.sequences)]
+
+        def run(count: int) -> float:
+            began = time.perf_counter()
+            with ThreadPoolExecutor(args.sequences) as pool:
+                list(pool.map(lambda prompt: completion(prompt, count), prompts))
+            return time.perf_counter() - began
+
+        return batch_speed(run, args.sequences, args.tokens)
+    timings = completion(prompt_ids(args.prompt, vocab_size), args.tokens)["timings"]
     return {
         "prefill_tokens_per_second": timings["prompt_per_second"],
         "decode_tokens_per_second": timings["predicted_per_second"],
     }
 
 
-def measured(side: str, argv: list[str]) -> Figures:
+def measured(side: str, argv: list[str], *, quiet: bool = False) -> Figures:
     """The figures of a process of its own. Raises CalledProcessError if it fails."""
     done = subprocess.run(
-        [sys.executable, __file__, *argv, "--side", side], check=True, stdout=subprocess.PIPE
+        [sys.executable, __file__, *argv, "--side", side],
+        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL if quiet else None,
     )
     figures: Figures = json.loads(done.stdout.splitlines()[-1])
     return figures
@@ -99,7 +138,7 @@ def measured(side: str, argv: list[str]) -> Figures:
 def ratios(rounds: list[dict[str, Figures]]) -> dict[str, dict[str, float]]:
     """Per figure: the least, middle and largest of the rounds' ratios of ours to llama.cpp's."""
     summary = {}
-    for name in FIGURES:
+    for name in rounds[0]["lamina"]:
         each = [one["lamina"][name] / one["llama.cpp"][name] for one in rounds]
         spread = {"min": min(each), "median": statistics.median(each), "max": max(each)}
         summary[name.removesuffix("_tokens_per_second")] = {
@@ -115,6 +154,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--prompt", type=int, default=256, help="tokens of the prompt")
     parser.add_argument("--tokens", type=int, default=32, help="tokens to generate")
+    parser.add_argument("--sequences", type=int, default=1, help="prompts at once")
     parser.add_argument("--activations", choices=("f32", "int8"), default="int8")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -29,7 +29,7 @@ from engine.gguf.types import GGMLType
 from engine.kernels import ops
 from engine.kernels.ops import QuantMatrix
 
-BUFFER_BYTES = 128 << 20  # larger than the caches of two cores
+BUFFER_BYTES = 1 << 30  # larger than the caches, the shared ones of servers included
 REPETITIONS_LEAST = 3
 
 

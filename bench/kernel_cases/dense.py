@@ -16,7 +16,7 @@ from helpers.weights import KERNEL_TYPES, activations, random_matrix
 
 ROWS, COLS = 2048, 2048  # a trunk matrix of a model with 30 billion weights
 HIDDEN, FF, EXPERTS, USED = 2048, 768, 16, 8
-BUFFER_BYTES = 128 << 20  # larger than the caches of two cores
+BUFFER_BYTES = 1 << 30  # larger than the caches, the shared ones of servers included
 
 
 def linear() -> Iterator[Case]:

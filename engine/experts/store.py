@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
 from torch import Tensor
 
 from engine.kernels import ops
@@ -71,7 +70,7 @@ class MappedExperts:
 
     def compute(self, layer: int, x: Tensor, ids: Tensor, weights: Tensor) -> Tensor:
         experts = self._layers[layer]
-        unique = int(np.unique(ids.numpy()).size)
+        unique = len(set(ids.flatten().tolist()))
         self._use.layers += 1
         self._use.unique_experts += unique
         self._use.bytes_read += unique * experts.bytes_per_expert

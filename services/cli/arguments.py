@@ -12,8 +12,8 @@ from engine.errors import PromptError
 from services.common.config import count_or_auto
 
 
-def add_engine_flags(parser: argparse.ArgumentParser) -> None:
-    """The model and how to compute."""
+def add_engine_flags(parser: argparse.ArgumentParser, *, activations: str = "f32") -> None:
+    """The model and how to compute; `activations` is the default of that flag."""
     parser.add_argument("model", type=Path, help="GGUF file (any shard of a split set)")
     parser.add_argument(
         "--ngram-table", type=Path, help="file of the n-gram table, if it is not the model's"
@@ -29,7 +29,10 @@ def add_engine_flags(parser: argparse.ArgumentParser) -> None:
         "--threads", type=count_or_auto, default=0, help="compute threads; 0: all cores"
     )
     parser.add_argument(
-        "--activations", choices=("f32", "int8"), default="f32", help="f32 (exact) or int8"
+        "--activations",
+        choices=("f32", "int8"),
+        default=activations,
+        help="f32 (exact) or int8 (fast; %(default)s)",
     )
     parser.add_argument(
         "--kv-tokens", type=count_or_auto, default=0, help="positions of KV cache; 0: auto"

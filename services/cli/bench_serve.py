@@ -53,7 +53,7 @@ class Timeline:
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare `lamina bench serve`."""
     parser = subparsers.add_parser("serve", help="many clients against the whole system")
-    add_engine_flags(parser)
+    add_engine_flags(parser, activations="int8")
     parser.add_argument("--batch", default="1,4,16", help="clients at once, a list (%(default)s)")
     parser.add_argument("--max-tokens", type=count, default=64, help="per client (%(default)s)")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")

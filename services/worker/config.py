@@ -25,7 +25,7 @@ class WorkerConfig:
         "experts a token uses; 0: as the model says", default=0, kind=count_or_auto
     )
     activations: str = flag(
-        "how activations meet weights", default="f32", kind=one_of("int8", "f32")
+        "how activations meet weights", default="int8", kind=one_of("int8", "f32")
     )
     kv_tokens: int = flag("positions of KV cache; 0: auto", default=0, kind=count_or_auto)
     kv_type: str = flag("type of the KV cache", default="auto", kind=one_of("auto", "f32", "f16"))

@@ -198,15 +198,6 @@ static void multiply(Panel& panel, const QuantBlock& x, int64_t token, int64_t t
 }
 
 template <int type>
-constexpr int kStepBytes = kStep / Block<type>::elements * Block<type>::bytes;
-constexpr int kStepsAhead = 3;  // of a row, to be fetched from memory meanwhile
-
-template <int type, int kSteps>
-static inline void fetch_ahead(const uint8_t* p) {
-    for (int i = 0; i < kSteps * kStepBytes<type>; i += 64) __builtin_prefetch(p + i, 0, 2);
-}
-
-template <int type>
 static void dot_bytes_of(const Rows& rows, const QuantBlock& x, int64_t token, int64_t tokens, float* const* y) {
     using T = Traits<type>;
     constexpr auto narrow = multiply<T::fine, T::has_min, T::B::offset, false>;
@@ -227,9 +218,7 @@ static void dot_bytes_of(const Rows& rows, const QuantBlock& x, int64_t token, i
         std::memset(acc, 0, static_cast<size_t>(tokens) * sizeof acc[0]);
         for (int64_t column = 0; column < rows.cols; column += kStep) {
             const int count = static_cast<int>(rows.cols - column < kStep ? rows.cols - column : kStep);
-            // Behind the end of a row its place in the next panel follows.
-            size_t ahead = static_cast<size_t>(column / kStep + kStepsAhead) * kStepBytes<type>;
-            if (ahead >= rows.row_bytes) ahead += (kLanes - 1) * rows.row_bytes;
+            const size_t ahead = step_ahead<type>(column, rows.row_bytes, kLanes);
             for (int r = 0; r < kLanes; ++r) {
                 fetch_ahead<type, 1>(data[r] + ahead);
                 unpack_step<type>(data[r], column, count, panel.row(r));

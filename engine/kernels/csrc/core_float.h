@@ -80,6 +80,30 @@ static inline void multiply(const float (*w)[kStep], const float* const* x, int6
         for (int r = 0; r < kRowGroup; ++r) sum[t][r].store(acc[t][r]);
 }
 
+constexpr int kStepsAhead = 3;  // of a row, to be fetched from memory meanwhile
+
+template <int type>
+constexpr int kStepBytes = kStep / Block<type>::elements * Block<type>::bytes;
+template <>
+constexpr int kStepBytes<F32> = 4 * kStep;
+template <>
+constexpr int kStepBytes<F16> = 2 * kStep;
+template <>
+constexpr int kStepBytes<BF16> = 2 * kStep;
+
+template <int type, int kSteps>
+static inline void fetch_ahead(const uint8_t* p) {
+    for (int i = 0; i < kSteps * kStepBytes<type>; i += 64) __builtin_prefetch(p + i, 0, 2);
+}
+
+// Where to fetch while `column` of a row is computed. Behind the end of the row its place among the
+// next `group` rows follows.
+template <int type>
+static inline size_t step_ahead(int64_t column, size_t row_bytes, int group) {
+    const size_t ahead = static_cast<size_t>(column / kStep + kStepsAhead) * kStepBytes<type>;
+    return ahead < row_bytes ? ahead : ahead + static_cast<size_t>(group - 1) * row_bytes;
+}
+
 template <int type>
 static void dot_f32_tile(const Rows& rows, int64_t first, int num_rows, const float* const* x,
                          int tokens, float* const* y) {
@@ -87,9 +111,12 @@ static void dot_f32_tile(const Rows& rows, int64_t first, int num_rows, const fl
     alignas(32) float w[kRowGroup][kStep];
     for (int64_t column = 0; column < rows.cols; column += kStep) {
         const int count = static_cast<int>(rows.cols - column < kStep ? rows.cols - column : kStep);
+        const size_t ahead = step_ahead<type>(column, rows.row_bytes, kRowGroup);
         for (int r = 0; r < kRowGroup; ++r) {  // a short last group computes its last row again
             const int64_t row = rows.first + first + (r < num_rows ? r : num_rows - 1);
-            expand_step<type>(rows.data + row * static_cast<int64_t>(rows.row_bytes), column, count, w[r]);
+            const uint8_t* data = rows.data + static_cast<size_t>(row) * rows.row_bytes;
+            fetch_ahead<type, 1>(data + ahead);
+            expand_step<type>(data, column, count, w[r]);
         }
         const int padded = (count + 7) / 8 * 8;
         int t = 0;

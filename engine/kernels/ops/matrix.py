@@ -26,7 +26,10 @@ class Activations(Enum):
     @property
     def levels(self) -> int:
         """Steps to either side of zero that a rounded activation can take; 0: not rounded."""
-        return {"f32": 0, "int8": 127, "int16": 2032}[self.value]
+        return LEVELS[self]
+
+
+LEVELS = {Activations.F32: 0, Activations.INT8: 127, Activations.INT16: 2032}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
