@@ -147,7 +147,7 @@ def engine(bench: Bench) -> str:
         out.append(f"Mix {name}, decode:\n")
         out.append(table(("batch", "tokens/s", "of batch 1", "weights read, GB/s"), rows))
         prefill = bench.lines(*run, "prefill", model, "--activations", "int8", *common)
-        rows = [[line["tokens"], line["tokens_per_second"]] for line in prefill]
+        rows = [[line["context"], line["tokens_per_second"]] for line in prefill]
         out.append(f"Mix {name}, prefill:\n\n{table(('tokens', 'tokens/s'), rows)}")
         overhead = next(bench.lines("bench/overhead.py", model, "--threads", str(bench.threads)))
         out.append(

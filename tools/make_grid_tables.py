@@ -23,7 +23,7 @@ LATTICES = {
     "kGridIQ2S": tables.IQ2_S_GRID,
     "kGridIQ3XXS": tables.IQ3_XXS_GRID,
     "kGridIQ3S": tables.IQ3_S_GRID,
-    "kGridIQ1S": tables.IQ1_S_GRID,
+    "kGridIQ1S": 16 + 8 * tables.IQ1_S_GRID,  # in eighths, as the codes that kernels want
 }
 CODES = (("kCodesIQ4NL", 128, tables.IQ4_NL_VALUES), ("kCodesFP4", 16, tables.FP4_VALUES))
 

@@ -311,27 +311,27 @@ struct Block<IQ3_S> : Format<256, 110, 64> {
     }
 };
 
-// One-bit formats: grid values -1, 0, 1 shifted by an eighth. In eighths they are whole numbers;
-// `middle` is 16 plus the shift.
-static inline V32 eighths(const uint16_t* code, V32 middle) {
-    return field<0, 5, 3>(quad(kGridIQ1S[code[0]], kGridIQ1S[code[1]], kGridIQ1S[code[2]], kGridIQ1S[code[3]])) +
-           middle;
-}
+// One-bit formats: grid values -1, 0, 1 shifted by an eighth to either side. In eighths they are whole
+// numbers; the table holds 16 + 8 * value.
+constexpr uint64_t kShifts[2] = {0x0101010101010101, 0xffffffffffffffff};
 
 template <>
 struct Block<IQ1_S> : Format<256, 50, 16> {
     template <typename S>
     static void unpack(const uint8_t* b, S out) {
-        uint64_t scales = 0;
-        for (int i = 0; i < 8; ++i) {
-            const uint16_t high = u16(b + 34 + 2 * i);
-            scales |= static_cast<uint64_t>(2 * (high >> 12 & 7) + 1) << 8 * i;
-            uint16_t code[4];
-            for (int l = 0; l < 4; ++l) code[l] = static_cast<uint16_t>(b[2 + 4 * i + l] | (high >> 3 * l & 7) << 8);
-            const uint64_t middle = eight(high & 0x8000 ? 15 : 17);
-            out.put(i, eighths(code, quad(middle, middle, middle, middle)));
+        const H8 high = load<H8>(b + 34);
+        out.scale8(0, f16(b) * floats((high >> 12 & 7) * 2 + 1) * 0.125f);
+        uint16_t index[32];
+        for (int half = 0; half < 2; ++half) {
+            const H16 low = __builtin_convertvector(load<V16>(b + 2 + 16 * half), H16);
+            const H16 whole = low | threes(high, half == 1) << 8;
+            std::memcpy(index + 16 * half, &whole, 32);
         }
-        out.scale8(0, f16(b) * unsigned8(scales) * 0.125f);
+        for (int i = 0; i < 8; ++i) {
+            const auto entry = [&](int l) { return kGridIQ1S[index[4 * i + l]]; };
+            const uint64_t shift = kShifts[b[35 + 2 * i] >> 7];
+            out.put(i, quad(entry(0), entry(1), entry(2), entry(3)) + quad(shift, shift, shift, shift));
+        }
     }
 };
 
@@ -343,23 +343,22 @@ struct Block<IQ1_M> : Format<256, 56, 16, true> {
         const uint64_t packed = u64(b + 48);
         const float d = half_to_float(static_cast<uint16_t>((packed >> 12 & 0x000f) | (packed >> 24 & 0x00f0) |
                                                             (packed >> 36 & 0x0f00) | (packed >> 48 & 0xf000)));
-        for (int half = 0; half < 2; ++half) {
-            uint64_t scales = 0;
-            for (int j = 0; j < 8; ++j) {
-                const uint64_t scale = packed >> (32 * half + 16 * (j / 4) + 3 * (j % 4)) & 7;
-                scales |= (2 * scale + 1) << 8 * j;
-            }
-            out.scale8(half, d * unsigned8(scales) * 0.125f);
-        }
+        H8 words{};
+        std::memcpy(&words, &packed, 8);
+        H8 scales[2];
+        const H16 all = threes(words, false) * 2 + 1;
+        std::memcpy(scales, &all, 32);
+        out.scale8(0, d * floats(scales[0]) * 0.125f);
+        out.scale8(1, d * floats(scales[1]) * 0.125f);
+        uint16_t index[32];  // eleven bits, and above them the shift's sign
+        const V16 high = load<V16>(b + 32);
+        const V32 nibbles = __builtin_shufflevector(high & 15, high >> 4, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22,
+                                                    7, 23, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+        join_bytes(load<V32>(b), nibbles, index);
         for (int i = 0; i < 8; ++i) {
-            uint16_t code[4];
-            uint64_t middle[4];
-            for (int l = 0; l < 4; ++l) {
-                const int bits = b[32 + 2 * i + l / 2] >> 4 * (l % 2);
-                code[l] = static_cast<uint16_t>(b[4 * i + l] | (bits & 7) << 8);
-                middle[l] = eight(bits & 8 ? 15 : 17);
-            }
-            out.put(i, eighths(code, quad(middle[0], middle[1], middle[2], middle[3])));
+            const auto entry = [&](int l) { return kGridIQ1S[index[4 * i + l] & 2047]; };
+            const auto shift = [&](int l) { return kShifts[index[4 * i + l] >> 11]; };
+            out.put(i, quad(entry(0), entry(1), entry(2), entry(3)) + quad(shift(0), shift(1), shift(2), shift(3)));
         }
     }
 };
@@ -396,22 +395,25 @@ struct Block<MXFP4> : Format<32, 17, 16> {
     }
 };
 
-// An unsigned 8-bit float, 4 exponent bits (bias 7) and 3 of mantissa, halved for the doubled table.
-static inline float half_ue4m3(uint8_t x) {
-    if (x == 0 || x == 0x7f) return 0.0f;
-    const int exponent = x >> 3 & 15, mantissa = x & 7;
-    if (exponent == 0) return static_cast<float>(mantissa) * (1.0f / 1024.0f);
-    const uint32_t bits = static_cast<uint32_t>(exponent + 119) << 23 | static_cast<uint32_t>(mantissa) << 20;
-    float value;
-    std::memcpy(&value, &bits, 4);
-    return value;
-}
+// Unsigned floats of 8 bits, 4 of exponent (bias 7) and 3 of mantissa, halved for the doubled table.
+struct HalfUE4M3 {
+    float value[256] = {};
+    constexpr HalfUE4M3() {
+        for (int x = 1; x < 256; ++x) {
+            const int exponent = x >> 3 & 15, mantissa = x & 7;
+            float v = static_cast<float>(exponent == 0 ? mantissa : mantissa + 8) / 1024.0f;
+            for (int i = 1; i < exponent; ++i) v *= 2.0f;
+            value[x] = x == 0x7f ? 0.0f : v;
+        }
+    }
+};
+constexpr HalfUE4M3 kHalfUE4M3;
 
 template <>
 struct Block<NVFP4> : Format<64, 36, 16, true> {
     template <typename S>
     static void unpack(const uint8_t* b, S out) {
-        for (int i = 0; i < 4; ++i) out.scale(i, half_ue4m3(b[i]));
+        for (int i = 0; i < 4; ++i) out.scale(i, kHalfUE4M3.value[b[i]]);
         for (int i = 0; i < 2; ++i) {  // sixteen weights: eight low nibbles, then the high ones
             const uint64_t one = u64(b + 4 + 16 * i), two = u64(b + 12 + 16 * i);
             const V32 index = quad(one & eight(15), one >> 4 & eight(15), two & eight(15), two >> 4 & eight(15));
@@ -447,21 +449,19 @@ struct Block<TQ1_0> : Format<256, 54, 1> {
         // last bytes hold one digit less.
         V32 wide = load<V32>(b);
         V16 narrow = load<V16>(b + 32);
-        uint8_t last[4], digits[96];
-        std::memcpy(last, b + 48, 4);
+        uint8_t digits[96];
         for (int n = 0; n < 5; ++n) {
             out.put(n, first_digit(wide));
             const V16 some = first_digit(narrow);
             std::memcpy(digits + 16 * n, &some, 16);
-            wide *= 3;
-            narrow *= 3;
+            wide = wide + wide + wide;
+            narrow = narrow + narrow + narrow;
         }
-        for (int n = 0; n < 4; ++n) {
-            for (int j = 0; j < 4; ++j) {
-                digits[80 + 4 * n + j] = static_cast<uint8_t>(last[j] * 3 >> 8);
-                last[j] = static_cast<uint8_t>(last[j] * 3);
-            }
-        }
+        const uint32_t bytes = u32(b + 48);
+        using Words = uint32_t __attribute__((vector_size(16)));
+        const V16 powers = {1, 1, 1, 1, 3, 3, 3, 3, 9, 9, 9, 9, 27, 27, 27, 27};
+        const V16 last = first_digit(reinterpret_cast<V16>(Words{bytes, bytes, bytes, bytes}) * powers);
+        std::memcpy(digits + 80, &last, 16);
         for (int i = 0; i < 3; ++i) out.put(5 + i, load<V32>(digits + 32 * i));
     }
 

@@ -6,6 +6,8 @@
 
 using V16 = uint8_t __attribute__((vector_size(16)));
 using V32 = uint8_t __attribute__((vector_size(32)));
+using H8 = uint16_t __attribute__((vector_size(16)));
+using H16 = uint16_t __attribute__((vector_size(32)));
 using W8 = uint32_t __attribute__((vector_size(32)));
 using F8 = float __attribute__((vector_size(32)));
 
@@ -203,6 +205,22 @@ static inline void join_bytes(V32 low, V32 high, uint16_t* out) {
                                             24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63);
     std::memcpy(out, &one, 32);
     std::memcpy(out + 16, &two, 32);
+}
+
+// The four fields of three bits in each of four or eight words of 16 bits: of words 0-3 or 4-7.
+static inline H16 threes(H8 words, bool second) {
+    const H16 each = second ? __builtin_shufflevector(words, words, 4, 4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7)
+                            : __builtin_shufflevector(words, words, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+    // Multiplying moves each field to the top.
+    const H16 up = {1 << 13, 1 << 10, 1 << 7, 1 << 4, 1 << 13, 1 << 10, 1 << 7, 1 << 4,
+                    1 << 13, 1 << 10, 1 << 7, 1 << 4, 1 << 13, 1 << 10, 1 << 7, 1 << 4};
+    return each * up >> 13;
+}
+
+// Numbers below 2^16 as floats.
+static inline F8 floats(H8 x) {
+    using Signed = int32_t __attribute__((vector_size(32)));
+    return __builtin_convertvector(__builtin_convertvector(x, Signed), F8);
 }
 
 // Two words as one of 64 bits.
