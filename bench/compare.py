@@ -4,11 +4,11 @@
         [--sequences 1] [--activations f32|int8]
 
 Needs `pip install -e .[bench]` (xllamacpp). In every round each side loads the file in a process
-of its own, computes the same random prompt and generates greedily; llama.cpp runs as it comes:
-weights repacked, flash attention as it chooses. With --sequences, that many prompts of eight tokens
-at once: the tokens of all of them per second. One JSON object per run and one of ratios at the end:
-a shared machine drifts by a factor of two within minutes, so only the ratios of runs that were
-neighbours mean something. Above 1 Lamina is faster.
+of its own, computes a random prompt to warm up, then another one, the same for both, and generates
+greedily; llama.cpp runs as it comes: weights repacked, flash attention as it chooses. With
+--sequences, that many prompts of eight tokens at once: the tokens of all of them per second. One
+JSON object per run and one of ratios at the end: a shared machine drifts by a factor of two within
+minutes, so only the ratios of runs that were neighbours mean something. Above 1 Lamina is faster.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ def run_lamina(args: argparse.Namespace) -> Figures:
             return time.perf_counter() - began
 
         return batch_speed(run, args.sequences, args.tokens)
-    prompt = prompt_ids(args.prompt, engine.facts.vocab_size)
+    other, prompt = (prompt_ids(args.prompt, engine.facts.vocab_size, index) for index in (1, 0))
+    for _ in generate(engine, [other], Sampling(temperature=0), max_tokens=2):
+        pass
     began = time.perf_counter()
     tokens = generate(engine, [prompt], Sampling(temperature=0), max_tokens=args.tokens)
     times = [time.perf_counter() for _ in tokens]
@@ -116,6 +118,7 @@ def run_llamacpp(args: argparse.Namespace) -> Figures:
             return time.perf_counter() - began
 
         return batch_speed(run, args.sequences, args.tokens)
+    completion(prompt_ids(args.prompt, vocab_size, 1), 2)
     timings = completion(prompt_ids(args.prompt, vocab_size), args.tokens)["timings"]
     return {
         "prefill_tokens_per_second": timings["prompt_per_second"],
