@@ -35,7 +35,7 @@ MIXES = {
     "a": "experts=Q2_0,down=Q2_0,trunk=Q8_0",
     "b": "experts=IQ2_XXS,down=IQ4_NL,trunk=Q5_K",
 }
-TYPE_MODEL = "--layers 2 --vocab 8192 --ngram-rows 100000 --experts 128".split()
+TYPE_MODEL = "--layers 3 --full-interval 3 --vocab 8192 --ngram-rows 100000 --experts 128".split()
 FLOATS = ("F32", "F16", "BF16")
 
 
@@ -184,7 +184,9 @@ def types(bench: Bench) -> str:
         model = bench.model(f"type-{type.name}", *TYPE_MODEL, "--types", roles)
         try:
             rounds = bench.beside_llamacpp(model, "--prompt", "128", "--tokens", "48")
-        except subprocess.CalledProcessError:
+        except subprocess.CalledProcessError as error:
+            if error.cmd[-1] != "llama.cpp":
+                raise
             rows.append([type.name, "llama.cpp refuses the file", ""])
         else:
             both = (spread(ratios(rounds, what)) for what in ("decode", "prefill"))

@@ -63,8 +63,9 @@ def resolve(
     page_tokens = -(-config.page_tokens // layout.page_multiple) * layout.page_multiple
     sequences_max = _sequences(config, layout, free_bytes)
     per_token = layout.bytes_per_token(kv_type)
-    fitting = free_bytes // KV_MEMORY_SHARE // per_token
     wanted = min(max(context, KV_TOKENS_AUTO_MAX), context * sequences_max)
+    # A model without attention keeps nothing per position.
+    fitting = free_bytes // KV_MEMORY_SHARE // per_token if per_token else wanted
     kv_tokens = config.kv_tokens or max(1, min(wanted, fitting))
     kv_tokens = -(-kv_tokens // page_tokens) * page_tokens
     needed = kv_tokens * per_token + sequences_max * layout.bytes_per_sequence

@@ -152,3 +152,8 @@ def test_cache_that_does_not_fit_names_the_shortfall_and_the_flag() -> None:
 def test_automatic_cache_that_has_no_room_for_a_page_names_the_shortfall() -> None:
     with pytest.raises(CapacityError, match="of 16 positions needs 1 MiB, 1 MiB more"):
         resolved(free_bytes=1000)
+
+
+def test_model_without_attention_has_room_for_every_position() -> None:
+    layout = StateLayout(paged=(), slotted=RECURRENT.slotted)
+    assert resolved(layout=layout, context=1000, sequences_max=2).kv_tokens == 2000
