@@ -96,8 +96,10 @@ def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def spread(values: list[float]) -> str:
-    """min / median / max."""
+    """min / median / max, or the only one."""
     ordered = sorted(values)
+    if len(ordered) == 1:
+        return f"{ordered[0]:.2f}"
     return f"{ordered[0]:.2f} / {ordered[len(ordered) // 2]:.2f} / {ordered[-1]:.2f}"
 
 
