@@ -44,6 +44,12 @@ class Chat:
     async def wait_for_answer(self, text: str, *, turn: int = 0) -> None:
         await expect(self.page.get_by_label("Answer").nth(turn)).to_contain_text(text)
 
+    async def wait_for_end(self, *, turn: int = 0) -> None:
+        """Of an answer; what it says of its speed is there before."""
+        await self.wait_for_answer("tokens/s", turn=turn)
+        answer = self.page.get_by_label("Answer").nth(turn)
+        await expect(answer).not_to_have_attribute("aria-busy", "true")
+
     async def overflows(self) -> bool:
         width: int = await self.page.evaluate("document.documentElement.scrollWidth")
         assert self.page.viewport_size is not None
@@ -136,7 +142,7 @@ async def test_page_new_chat_forgets_the_conversation(
     served.scheduler.script = served.saying("First answer.")
     async with chat(browser, served) as view:
         await view.ask("First question")
-        await view.wait_for_answer("tokens/s")
+        await view.wait_for_end()
         await view.page.get_by_role("button", name="New chat").click()
         await expect(view.page.get_by_label("Answer")).to_have_count(0)
         await view.ask("Second question")
@@ -176,7 +182,7 @@ async def test_page_never_runs_what_a_model_writes(
     async with chat(browser, served) as view:
         await view.ask("Hello?")
         await view.wait_for_answer("<img src=x onerror=alert(1)><script>alert(2)</script>")
-        await view.wait_for_answer("tokens/s")
+        await view.wait_for_end()
         answer = view.page.get_by_label("Answer")
         assert await answer.locator("img, script, b, i").count() == 0
         await expect(answer.locator("code")).to_have_text("<b>x</b>")
