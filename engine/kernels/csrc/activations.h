@@ -12,9 +12,8 @@ namespace lamina {
 
 // Some tokens as one operand of a product.
 struct Operand {
-    const float* const* rows;  // (tokens,), when not rounded
+    const float* const* rows;  // one per token, when not rounded
     QuantBlock block;
-    int64_t tokens;
     bool rounded;
 
     // y[t][weights.first + r] = weights[r] . token t for tokens first .. first + count - 1.
@@ -70,7 +69,6 @@ inline void copy_token(const QuantBlock& source, int64_t from, int64_t cols, con
 // of floats whose length is no multiple of 8 are copied with zeros behind them.
 inline Operand operand(Arena& arena, const float* x, int64_t tokens, int64_t cols, int type, int levels) {
     Operand out{};
-    out.tokens = tokens;
     out.rounded = is_rounded(type, levels);
     if (out.rounded) {
         const Variant& v = variant();

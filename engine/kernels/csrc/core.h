@@ -2,13 +2,12 @@
 // after unpack.h, `Vec` (eight float lanes) and what core_bytes.h names have been defined for the
 // instruction set.
 
-constexpr int kStep = 256;  // columns unpacked at a time
-
 // The eight lanes of a dot product as one sum.
 static inline float lanes(const float* v) {
     return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
 }
 
+#include "core_steps.h"
 #include "core_float.h"
 #include "core_bytes.h"
 

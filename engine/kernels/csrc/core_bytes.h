@@ -10,12 +10,12 @@
 //   Ints    whole numbers: all(x), add_products(Codes, x) with four bytes of x, plus, plus_sixteen_times;
 //           first_halves, second_halves: see multiply_one
 //   Floats  load, store, all, of(Ints), times, add_product, subtract_product
-//   Vector  load_vector(p), four_bytes(p): words of four bytes
-//   Codes   the weights of four columns: Codes<true> of a format whose offset is 128, which a variant
-//           with kSignedCodes takes as signed bytes (the offset then counts as 0)
+//   Vector  words of four bytes: load_vector(p), store_vector(p, v), four_bytes(p)
+//   Codes   the weights of four columns: Codes<true> of a format that is taken as signed bytes
 //   Bytes   32 activations, in each 32 bytes of a vector; word<k>() repeats four of them
-//   mix_words(p, w), transpose_chunk(p)   see Panel
-//   kTokensAtOnce       as many tokens as registers hold sums of
+//   mix_words(p, w), first_lanes(a, b), second_lanes(a, b)   see Panel
+//   kSignedCodes    whether codes around 128 are taken as signed bytes; their offset then counts as 0
+//   kTokensAtOnce   as many tokens as registers hold sums of
 
 constexpr int kByteTokens = 256;  // tokens computed against a panel before it is unpacked again
 
@@ -35,6 +35,10 @@ struct Panel {
         return {codes + at, scales + at / 4, mins + at / 4};
     }
 
+    void transpose_codes(int chunks) {
+        for (int i = 0; i < chunks; ++i) transpose_chunk(codes + i * kChunk);
+    }
+
     void transpose_scales(int groups, bool has_min) {
         for (int i = 0; i < (groups + 7) / 8; ++i) {
             transpose_chunk(reinterpret_cast<uint8_t*>(scales) + i * kChunk);
@@ -47,8 +51,15 @@ struct Panel {
         for (int i = 0; offset != 0 && i < chunks * kChunk; ++i) codes[i] = static_cast<uint8_t>(codes[i] - offset);
     }
 
-    void transpose_codes(int chunks) {
-        for (int i = 0; i < chunks; ++i) transpose_chunk(codes + i * kChunk);
+private:
+    static void transpose_chunk(uint8_t* p) {
+        Vector a[4], b[4];
+        mix_words(p, a);
+        mix_words(p + kChunk / 2, b);
+        for (int k = 0; k < 4; ++k) {
+            store_vector(p + kLanes * 4 * k, first_lanes(a[k], b[k]));
+            store_vector(p + kLanes * 4 * (4 + k), second_lanes(a[k], b[k]));
+        }
     }
 };
 
@@ -56,21 +67,18 @@ struct Panel {
 #include "tiles_amx.h"
 #endif
 
-template <int type>
-struct Traits {
-    using B = Block<type>;
-    static constexpr bool fine = B::fine, has_min = B::has_min, centred = B::offset == 128;
-    static constexpr int parts = B::fine ? 2 : 1;  // groups in 32 weights
-    static constexpr int offset = kSignedCodes && centred ? 0 : B::offset;
-};
+// Whether codes of a format with this offset are taken as signed bytes.
+constexpr bool taken_signed(int offset) { return kSignedCodes && offset == 128; }
+
+template <typename B>
+constexpr QuantForm kForm = {taken_signed(B::offset) ? 0 : B::offset, B::fine ? 2 : 1, B::has_min};
 
 static Layout layout(int type) {
     switch (type) {
         case F32: return {1, 4, {}};
         case F16: case BF16: return {1, 2, {}};
 #define X(type) \
-    case type: return {Block<type>::elements, Block<type>::bytes, \
-                       {Traits<type>::offset, Traits<type>::parts, Traits<type>::has_min}};
+    case type: return {Block<type>::elements, Block<type>::bytes, kForm<Block<type>>};
         LAMINA_QUANTISED(X)
 #undef X
     }
@@ -171,15 +179,15 @@ static void multiply_panel(const Panel& panel, const QuantBlock& x, int64_t toke
 
 template <bool kFine, bool kHasMin, int kOffset, bool kWide>
 static void multiply(Panel& panel, const QuantBlock& x, int64_t token, int64_t tokens, int64_t chunk, int chunks,
-                     float (*acc)[kLanes]) {
-    constexpr bool kCentred = kSignedCodes && kOffset == 128;
+                     [[maybe_unused]] bool tiled, float (*acc)[kLanes]) {
+    constexpr bool kCentred = taken_signed(kOffset);
     panel.transpose_scales(chunks * (kFine ? 2 : 1), kHasMin);
     if (tokens == 1) {
         return multiply_one<kFine, kHasMin, kCentred, kWide>(panel, x, token, chunk, chunks, acc[0]);
     }
     panel.transpose_codes(chunks);
 #ifdef LAMINA_TILES
-    if (!kFine && tokens >= tiles_least(kWide)) {
+    if (tiled) {
         panel.subtract(kOffset, chunks);
         return multiply_tiles<kHasMin, kWide>(panel, x, token, tokens, chunk, chunks, acc);
     }
@@ -199,11 +207,14 @@ static void multiply(Panel& panel, const QuantBlock& x, int64_t token, int64_t t
 
 template <int type>
 static void dot_bytes_of(const Rows& rows, const QuantBlock& x, int64_t token, int64_t tokens, float* const* y) {
-    using T = Traits<type>;
-    constexpr auto narrow = multiply<T::fine, T::has_min, T::B::offset, false>;
-    constexpr auto wide = multiply<T::fine, T::has_min, T::B::offset, true>;
+    using B = Block<type>;
+    constexpr auto narrow = multiply<B::fine, B::has_min, B::offset, false>;
+    constexpr auto wide = multiply<B::fine, B::has_min, B::offset, true>;
 #ifdef LAMINA_TILES
-    const TileShapes shapes(!T::fine && tokens >= tiles_least(x.wide));
+    const bool tiled = !B::fine && tokens >= tiles_least(x.wide);
+    const TileShapes shapes(tiled);
+#else
+    constexpr bool tiled = false;
 #endif
     Panel panel;
     alignas(64) float acc[kByteTokens][kLanes];
@@ -223,7 +234,7 @@ static void dot_bytes_of(const Rows& rows, const QuantBlock& x, int64_t token, i
                 fetch_ahead<type, 1>(data[r] + ahead);
                 unpack_step<type>(data[r], column, count, panel.row(r));
             }
-            (x.wide ? wide : narrow)(panel, x, token, tokens, column / 32, count / 32, acc);
+            (x.wide ? wide : narrow)(panel, x, token, tokens, column / 32, count / 32, tiled, acc);
         }
         for (int64_t t = 0; t < tokens; ++t) {
             std::memcpy(y[t] + rows.first + first, acc[t], static_cast<size_t>(num_rows) * sizeof(float));

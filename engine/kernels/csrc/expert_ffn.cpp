@@ -79,19 +79,23 @@ Table table(Arena& arena, int64_t count, int64_t width) {
     return out;
 }
 
+// Operands that take their groups' share of rows of floats in the order of places.
+const Operand* share(Arena& arena, const float* const* rows, const Grouping& by) {
+    Operand* out = arena.take<Operand>(static_cast<size_t>(by.num_groups));
+    for (int64_t g = 0; g < by.num_groups; ++g) out[g] = {rows + by.groups[g].first, {}, false};
+    return out;
+}
+
 // The tokens of each group as an operand for a matrix of `type`.
 const Operand* gather(Arena& arena, const float* x, int64_t tokens, int64_t cols, const Grouping& by, int type,
                       int levels) {
     const Operand all = operand(arena, x, tokens, cols, type, levels);
-    Operand* out = arena.take<Operand>(static_cast<size_t>(by.num_groups));
     if (!all.rounded) {
         const float** rows = arena.take<const float*>(static_cast<size_t>(by.places));
         for (int64_t i = 0; i < by.places; ++i) rows[i] = all.rows[by.token[i]];
-        for (int64_t g = 0; g < by.num_groups; ++g) {
-            out[g] = {rows + by.groups[g].first, {}, by.groups[g].count, false};
-        }
-        return out;
+        return share(arena, rows, by);
     }
+    Operand* out = arena.take<Operand>(static_cast<size_t>(by.num_groups));
     const QuantForm form = variant().layout(type).form;
     for (int64_t g = 0; g < by.num_groups; ++g) {
         out[g] = all;
@@ -109,18 +113,14 @@ const Operand* gather(Arena& arena, const float* x, int64_t tokens, int64_t cols
 
 // The rows of each group, which stand one behind the other, as an operand for a matrix of `type`.
 const Operand* split(Arena& arena, const Table& x, const Grouping& by, int type, int levels) {
-    Operand* out = arena.take<Operand>(static_cast<size_t>(by.num_groups));
     if (!is_rounded(type, levels)) {
-        const Operand all = operand(arena, x.data, by.places, x.width, type, levels);
-        for (int64_t g = 0; g < by.num_groups; ++g) {
-            out[g] = {all.rows + by.groups[g].first, {}, by.groups[g].count, false};
-        }
-        return out;
+        return share(arena, operand(arena, x.data, by.places, x.width, type, levels).rows, by);
     }
+    Operand* out = arena.take<Operand>(static_cast<size_t>(by.num_groups));
     const Variant& v = variant();
     const QuantForm form = v.layout(type).form;
     for (int64_t g = 0; g < by.num_groups; ++g) {
-        out[g] = {nullptr, make_block(arena, by.groups[g].count, x.width, form, levels), by.groups[g].count, true};
+        out[g] = {nullptr, make_block(arena, by.groups[g].count, x.width, form, levels), true};
     }
     parallel_for((by.places + 7) / 8, [&](int64_t task) {
         const int64_t end = std::min(by.places, (task + 1) * 8);

@@ -19,9 +19,6 @@ enum Type : int {
 
 inline bool is_float(int type) { return type == F32 || type == F16 || type == BF16; }
 
-// Tokens computed against a group of rows before the rows are decoded again.
-constexpr int kTokenTile = 64;
-
 // Tokens that a tile of a matrix unit takes at once; it may read so far behind the last one.
 constexpr int kTileTokens = 16;
 

@@ -5,6 +5,7 @@ constexpr int kLanes = 8, kTokensAtOnce = 4;
 using Vector = __m256i;
 
 static inline Vector load_vector(const void* p) { return load<Vector>(p); }
+static inline void store_vector(void* p, Vector v) { std::memcpy(p, &v, sizeof v); }
 
 // The same four bytes in every word.
 static inline Vector four_bytes(const int8_t* x) { return _mm256_set1_epi32(load<int>(x)); }
@@ -23,17 +24,6 @@ static inline void mix_words(const uint8_t* p, Vector* w) {
 static inline Vector first_lanes(Vector a, Vector b) { return _mm256_permute2x128_si256(a, b, 0x20); }
 static inline Vector second_lanes(Vector a, Vector b) { return _mm256_permute2x128_si256(a, b, 0x31); }
 
-static inline void transpose_chunk(uint8_t* p) {
-    Vector a[4], b[4];
-    mix_words(p, a);
-    mix_words(p + 128, b);
-    Vector* out = reinterpret_cast<Vector*>(p);
-    for (int k = 0; k < 4; ++k) {
-        _mm256_storeu_si256(out + k, first_lanes(a[k], b[k]));
-        _mm256_storeu_si256(out + 4 + k, second_lanes(a[k], b[k]));
-    }
-}
-
 struct Bytes {
     Vector v;
     explicit Bytes(const int8_t* p) : v(load_vector(p)) {}
@@ -41,6 +31,12 @@ struct Bytes {
     Vector word() const {
         return _mm256_shuffle_epi32(v, k * 0x55);
     }
+};
+
+template <bool centred>
+struct Codes {
+    Vector v;
+    explicit Codes(Vector v) : v(v) {}
 };
 
 // Whole numbers; `Products` adds the products of four bytes each to a vector of them.

@@ -6,6 +6,7 @@ constexpr bool kSignedCodes = false;
 using Vector = __m512i;
 
 static inline Vector load_vector(const void* p) { return _mm512_loadu_si512(p); }
+static inline void store_vector(void* p, Vector v) { _mm512_storeu_si512(p, v); }
 
 // The same four bytes in every word.
 static inline Vector four_bytes(const int8_t* x) { return _mm512_set1_epi32(load<int>(x)); }
@@ -21,18 +22,8 @@ static inline void mix_words(const uint8_t* p, Vector* w) {
 }
 
 // Lanes 0 and 2 of both, and lanes 1 and 3: what belongs to the first and the second 16 columns.
-static inline Vector even_lanes(Vector a, Vector b) { return _mm512_shuffle_i32x4(a, b, 0x88); }
-static inline Vector odd_lanes(Vector a, Vector b) { return _mm512_shuffle_i32x4(a, b, 0xdd); }
-
-static inline void transpose_chunk(uint8_t* p) {
-    Vector a[4], b[4];
-    mix_words(p, a);
-    mix_words(p + 256, b);
-    for (int k = 0; k < 4; ++k) {
-        _mm512_storeu_si512(p + 64 * k, even_lanes(a[k], b[k]));
-        _mm512_storeu_si512(p + 64 * (4 + k), odd_lanes(a[k], b[k]));
-    }
-}
+static inline Vector first_lanes(Vector a, Vector b) { return _mm512_shuffle_i32x4(a, b, 0x88); }
+static inline Vector second_lanes(Vector a, Vector b) { return _mm512_shuffle_i32x4(a, b, 0xdd); }
 
 struct Bytes {
     Vector v;
@@ -54,8 +45,8 @@ struct Ints {
     static Ints all(int32_t x) { return {_mm512_set1_epi32(x)}; }
     Ints plus(const Ints& x) const { return {_mm512_add_epi32(v, x.v)}; }
     Ints plus_sixteen_times(const Ints& x) const { return {_mm512_add_epi32(v, _mm512_slli_epi32(x.v, 4))}; }
-    static Ints first_halves(const Ints& a, const Ints& b) { return {even_lanes(a.v, b.v)}; }
-    static Ints second_halves(const Ints& a, const Ints& b) { return {odd_lanes(a.v, b.v)}; }
+    static Ints first_halves(const Ints& a, const Ints& b) { return {first_lanes(a.v, b.v)}; }
+    static Ints second_halves(const Ints& a, const Ints& b) { return {second_lanes(a.v, b.v)}; }
     template <bool centred>
     void add_products(const Codes<centred>& w, Vector x) {
         v = _mm512_dpbusd_epi32(v, w.v, x);

@@ -20,12 +20,6 @@ namespace avx2 {
 
 constexpr bool kSignedCodes = true;
 
-template <bool centred>
-struct Codes {
-    Vector v;
-    explicit Codes(Vector v) : v(v) {}
-};
-
 // Codes around 128 become signed: their magnitudes meet activations that take over the signs.
 template <>
 struct Codes<true> {

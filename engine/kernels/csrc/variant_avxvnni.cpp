@@ -20,12 +20,6 @@ namespace avxvnni {
 
 constexpr bool kSignedCodes = false;
 
-template <bool centred>
-struct Codes {
-    Vector v;
-    explicit Codes(Vector v) : v(v) {}
-};
-
 struct Products {
     static Vector add(Vector sum, const Codes<false>& w, Vector x) { return _mm256_dpbusd_avx_epi32(sum, w.v, x); }
 };

@@ -38,6 +38,7 @@ struct Vector {
 };
 
 static inline Vector load_vector(const void* p) { return load<Vector>(p); }
+static inline void store_vector(void* p, const Vector& v) { std::memcpy(p, &v, sizeof v); }
 
 // The same four bytes in every word.
 static inline Vector four_bytes(const int8_t* x) {
@@ -53,13 +54,15 @@ static inline void mix_words(const uint8_t* p, Vector* w) {
     }
 }
 
-static inline void transpose_chunk(uint8_t* p) {
-    uint8_t in[32 * kLanes];
-    std::memcpy(in, p, sizeof in);
-    for (int r = 0; r < kLanes; ++r) {
-        for (int k = 0; k < 8; ++k) std::memcpy(p + 4 * (kLanes * k + r), in + 32 * r + 4 * k, 4);
-    }
+// The first lanes of both, and the second ones: what belongs to the first and the second 16 columns.
+static inline Vector join_lanes(const uint8_t* a, const uint8_t* b) {
+    Vector out;
+    std::memcpy(out.bytes, a, 16);
+    std::memcpy(out.bytes + 16, b, 16);
+    return out;
 }
+static inline Vector first_lanes(const Vector& a, const Vector& b) { return join_lanes(a.bytes, b.bytes); }
+static inline Vector second_lanes(const Vector& a, const Vector& b) { return join_lanes(a.bytes + 16, b.bytes + 16); }
 
 struct Bytes {
     const int8_t* p;

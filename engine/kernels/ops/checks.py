@@ -24,21 +24,14 @@ def is_half(pool: Tensor) -> bool:
 def shaped(
     name: str, x: Tensor, shape: tuple[int | None, ...], dtype: torch.dtype = torch.float32
 ) -> tuple[int, ...]:
-    """The shape of x, which must agree with `shape` where that says a number.
-
-    Hundreds of these are part of every step, hence the one pass over what is usual.
-    """
-    actual = x.shape
-    agrees = len(actual) == len(shape)
-    if agrees:
-        for want, have in zip(shape, actual, strict=True):
-            if want != have and want is not None:
-                agrees = False
-    if not agrees:
+    """The shape of x, which must agree with `shape` where that says a number."""
+    actual = tuple(x.shape)
+    if len(actual) != len(shape) or any(
+        want is not None and want != have for want, have in zip(shape, actual, strict=True)
+    ):
         wanted = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
-        raise ShapeError(f"{name}: shape {tuple(actual)}, {wanted} expected")
-    if x.dtype is not dtype or not x.is_cpu or not x.is_contiguous():
-        checked(name, x, dtype)
+        raise ShapeError(f"{name}: shape {actual}, {wanted} expected")
+    checked(name, x, dtype)
     return actual
 
 
