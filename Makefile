@@ -45,7 +45,7 @@ proto: setup  ## generate services/pb from proto/
 	$(BIN)/python -m grpc_tools.protoc -I services/pb=proto --python_out=. --pyi_out=. \
 	  --grpc_python_out=. $(PROTOS:%=services/pb/%.proto)
 
-bench: setup  ## the tables of docs/performance.md, beside llama.cpp; an hour, 10 GB in build/bench
+bench: setup  ## the tables of docs/performance.md, beside llama.cpp; half an hour, 10 GB in build/bench
 	$(BIN)/pip install --quiet --no-build-isolation -e '.[bench]'
 	$(BIN)/python bench/tables.py --threads $(or $(THREADS),2)
 

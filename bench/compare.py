@@ -41,11 +41,20 @@ def prompt_ids(length: int, vocab_size: int, index: int = 0) -> list[int]:
     return [int(id) for id in random.integers(0, vocab_size, length)]
 
 
-def batch_speed(run: Callable[[int], float], sequences: int, tokens: int) -> Figures:
-    """`run(n)` gives the seconds in which every sequence gets n tokens; prompts cancel out."""
-    run(1)
-    seconds = run(tokens + 1) - run(1)
-    return {"decode_tokens_per_second": sequences * tokens / seconds}
+def batch_speed(
+    args: argparse.Namespace, vocab_size: int, complete: Callable[[list[list[int]], int], None]
+) -> Figures:
+    """`complete(prompts, n)` generates n tokens to each of several prompts, which cancel out."""
+    prompts = [prompt_ids(BATCH_PROMPT, vocab_size, index) for index in range(args.sequences)]
+
+    def seconds(count: int) -> float:
+        began = time.perf_counter()
+        complete(prompts, count)
+        return time.perf_counter() - began
+
+    seconds(1)
+    took = seconds(args.tokens + 1) - seconds(1)
+    return {"decode_tokens_per_second": args.sequences * args.tokens / took}
 
 
 def run_lamina(args: argparse.Namespace) -> Figures:
@@ -63,22 +72,16 @@ def run_lamina(args: argparse.Namespace) -> Figures:
         sequences_max=args.sequences,
     )
     engine = load_engine(config)
+
+    def complete(prompts: list[list[int]], count: int) -> None:
+        for _ in generate(engine, prompts, Sampling(temperature=0), max_tokens=count):
+            pass
+
+    vocab_size = engine.facts.vocab_size
     if args.sequences > 1:
-        prompts = [
-            prompt_ids(BATCH_PROMPT, engine.facts.vocab_size, index)
-            for index in range(args.sequences)
-        ]
-
-        def run(count: int) -> float:
-            began = time.perf_counter()
-            for _ in generate(engine, prompts, Sampling(temperature=0), max_tokens=count):
-                pass
-            return time.perf_counter() - began
-
-        return batch_speed(run, args.sequences, args.tokens)
-    other, prompt = (prompt_ids(args.prompt, engine.facts.vocab_size, index) for index in (1, 0))
-    for _ in generate(engine, [other], Sampling(temperature=0), max_tokens=2):
-        pass
+        return batch_speed(args, vocab_size, complete)
+    complete([prompt_ids(args.prompt, vocab_size, 1)], 2)
+    prompt = prompt_ids(args.prompt, vocab_size)
     began = time.perf_counter()
     tokens = generate(engine, [prompt], Sampling(temperature=0), max_tokens=args.tokens)
     times = [time.perf_counter() for _ in tokens]
@@ -108,16 +111,12 @@ def run_llamacpp(args: argparse.Namespace) -> Figures:
         answer: dict[str, Any] = server.handle_completions({**request, "cache_prompt": False})
         return answer
 
+    def complete(prompts: list[list[int]], count: int) -> None:
+        with ThreadPoolExecutor(args.sequences) as pool:
+            list(pool.map(lambda prompt: completion(prompt, count), prompts))
+
     if args.sequences > 1:
-        prompts = [prompt_ids(BATCH_PROMPT, vocab_size, index) for index in range(args.sequences)]
-
-        def run(count: int) -> float:
-            began = time.perf_counter()
-            with ThreadPoolExecutor(args.sequences) as pool:
-                list(pool.map(lambda prompt: completion(prompt, count), prompts))
-            return time.perf_counter() - began
-
-        return batch_speed(run, args.sequences, args.tokens)
+        return batch_speed(args, vocab_size, complete)
     completion(prompt_ids(args.prompt, vocab_size, 1), 2)
     timings = completion(prompt_ids(args.prompt, vocab_size), args.tokens)["timings"]
     return {
@@ -138,11 +137,16 @@ def measured(side: str, argv: list[str], *, quiet: bool = False) -> Figures:
     return figures
 
 
+def each_ratio(rounds: list[dict[str, Figures]], figure: str) -> list[float]:
+    """Ours to llama.cpp's, per round."""
+    return [one["lamina"][figure] / one["llama.cpp"][figure] for one in rounds]
+
+
 def ratios(rounds: list[dict[str, Figures]]) -> dict[str, dict[str, float]]:
     """Per figure: the least, middle and largest of the rounds' ratios of ours to llama.cpp's."""
     summary = {}
     for name in rounds[0]["lamina"]:
-        each = [one["lamina"][name] / one["llama.cpp"][name] for one in rounds]
+        each = each_ratio(rounds, name)
         spread = {"min": min(each), "median": statistics.median(each), "max": max(each)}
         summary[name.removesuffix("_tokens_per_second")] = {
             key: round(value, 3) for key, value in spread.items()

@@ -23,13 +23,12 @@ import torch
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / part) for part in ("", "tests")]
 
 from kernel_cases import dense, index, recurrent, streams
-from kernel_cases.case import Case
+from kernel_cases.case import BUFFER_BYTES, Case
 
 from engine.gguf.types import GGMLType
 from engine.kernels import ops
 from engine.kernels.ops import QuantMatrix
 
-BUFFER_BYTES = 1 << 30  # larger than the caches, the shared ones of servers included
 REPETITIONS_LEAST = 3
 
 

@@ -28,7 +28,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "bench"), str(ROOT / "tests")]
 
 import compare
 
-from helpers.weights import KERNEL_TYPES
+from helpers.weights import QUANTISED_TYPES
 
 Record = dict[str, Any]
 MIXES = {
@@ -36,7 +36,6 @@ MIXES = {
     "b": "experts=IQ2_XXS,down=IQ4_NL,trunk=Q5_K",
 }
 TYPE_MODEL = "--layers 3 --full-interval 3 --vocab 8192 --ngram-rows 100000 --experts 128".split()
-FLOATS = ("F32", "F16", "BF16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +112,8 @@ def kernels(bench: Bench) -> str:
         found.setdefault(type, {})[f"{mode} {tokens}"] = line
         read = line["read_gigabytes_per_second"]
     rows = []
-    for type, cases in found.items():
-        if type in FLOATS:
-            continue
+    for type in (type.name for type in QUANTISED_TYPES):
+        cases = found[type]
         one, wide = cases["int8 1"], cases["int16 1"]
         rows.append([
             type, one["gigabytes_per_second"], wide["gigabytes_per_second"],
@@ -171,17 +169,14 @@ def against(bench: Bench) -> str:
             ("decode, 8 sequences", several, "decode_tokens_per_second"),
         ):
             sides = [spread([one[side][figure] for one in rounds]) for side in compare.SIDES]
-            ratios = [one["lamina"][figure] / one["llama.cpp"][figure] for one in rounds]
-            rows.append([name, what, *sides, f"**{spread(ratios)}**"])
+            rows.append([name, what, *sides, f"**{spread(compare.each_ratio(rounds, figure))}**"])
     return table(("mix", "", "Lamina, tokens/s", "llama.cpp, tokens/s", "ratio"), rows)
 
 
 def types(bench: Bench) -> str:
     """Every format in experts and trunk of a small model, beside llama.cpp."""
     rows = []
-    for type in KERNEL_TYPES:
-        if type.name in FLOATS:
-            continue
+    for type in QUANTISED_TYPES:
         roles = ",".join(f"{role}={type.name}" for role in ("experts", "down", "trunk", "head"))
         model = bench.model(f"type-{type.name}", *TYPE_MODEL, "--types", roles)
         try:
@@ -191,16 +186,12 @@ def types(bench: Bench) -> str:
                 raise
             rows.append([type.name, "llama.cpp refuses the file", ""])
         else:
-            both = (spread(ratios(rounds, what)) for what in ("decode", "prefill"))
-            rows.append([type.name, *both])
+            figures = ("decode_tokens_per_second", "prefill_tokens_per_second")
+            rows.append(
+                [type.name, *(spread(compare.each_ratio(rounds, each)) for each in figures)]
+            )
         model.unlink()
     return table(("type", "decode, times llama.cpp", "prefill 128, times llama.cpp"), rows)
-
-
-def ratios(rounds: list[dict[str, compare.Figures]], what: str) -> list[float]:
-    """Ours to llama.cpp's, per round."""
-    figure = f"{what}_tokens_per_second"
-    return [one["lamina"][figure] / one["llama.cpp"][figure] for one in rounds]
 
 
 PARTS: dict[str, tuple[str, Callable[[Bench], str]]] = {

@@ -9,6 +9,7 @@ import torch
 
 from engine.kernels.ops import Activations
 
+BUFFER_BYTES = 1 << 30  # larger than the caches, the shared ones of servers included
 # Of the largest value.
 TOLERANCE = {Activations.F32: 1e-4, Activations.INT8: 1e-2, Activations.INT16: 1e-3}
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import torch
-from kernel_cases.case import TOLERANCE, Case, plain
+from kernel_cases.case import BUFFER_BYTES, TOLERANCE, Case, plain
 
 from engine.gguf.types import GGMLType
 from engine.kernels import ops, reference
@@ -16,7 +16,6 @@ from helpers.weights import KERNEL_TYPES, activations, random_matrix
 
 ROWS, COLS = 2048, 2048  # a trunk matrix of a model with 30 billion weights
 HIDDEN, FF, EXPERTS, USED = 2048, 768, 16, 8
-BUFFER_BYTES = 1 << 30  # larger than the caches, the shared ones of servers included
 
 
 def linear() -> Iterator[Case]:

@@ -12,6 +12,7 @@ from engine.kernels import _native
 from engine.kernels.ops import QuantMatrix
 
 KERNEL_TYPES = tuple(type for type in GGMLType if _native.has_type(int(type)))
+QUANTISED_TYPES = tuple(type for type in KERNEL_TYPES if LAYOUTS[type].elements > 1)
 HALF_SCALES: dict[GGMLType, tuple[int, ...]] = {  # bytes of a block where a float16 lies
     GGMLType.Q4_1: (0, 2),
     GGMLType.Q5_1: (0, 2),

@@ -10,11 +10,10 @@ import torch
 from engine.gguf.types import LAYOUTS, GGMLType
 from engine.kernels import ops
 from engine.kernels.ops import Activations, PagedTokens
-from helpers.weights import KERNEL_TYPES, activations, random_matrix
+from helpers.weights import KERNEL_TYPES, QUANTISED_TYPES, activations, random_matrix
 
 TOKENS = 67  # more than the 64 of a float tile, and no multiple of anything
 MANY = 300  # more than the 256 of a tile of rounded tokens
-ROUNDED_TYPES = [type for type in KERNEL_TYPES if LAYOUTS[type].elements > 1]
 each_rounding = pytest.mark.parametrize(
     "mode", [Activations.INT8, Activations.INT16], ids=lambda mode: mode.value
 )
@@ -40,7 +39,7 @@ def test_linear_is_invariant(type: GGMLType, mode: Activations, variant: str) ->
 
 
 @each_rounding
-@pytest.mark.parametrize("type", ROUNDED_TYPES, ids=lambda type: type.name)
+@pytest.mark.parametrize("type", QUANTISED_TYPES, ids=lambda type: type.name)
 def test_variants_give_the_same_bits_for_rounded_activations(
     type: GGMLType, mode: Activations
 ) -> None:

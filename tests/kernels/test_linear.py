@@ -15,18 +15,25 @@ from numpy.typing import NDArray
 from engine.gguf.types import LAYOUTS, GGMLType
 from engine.kernels import ops, reference
 from engine.kernels.ops import Activations, QuantMatrix
-from helpers.weights import KERNEL_TYPES, activations, expanded, random_matrix
+from helpers.weights import (
+    KERNEL_TYPES,
+    QUANTISED_TYPES,
+    activations,
+    expanded,
+    random_matrix,
+)
 
 TOKENS = (1, 2, 3, 7, 17, 65)
 ROWS = (1, 3, 5, 33)
 FLOAT_COLS = (1, 5, 8, 13, 257, 300)
 ROUNDING = 4e-6
-QUANTISED = tuple(type for type in KERNEL_TYPES if LAYOUTS[type].elements > 1)
 SHAPES = [
     (type, cols)
     for type in KERNEL_TYPES
     for cols in (
-        FLOAT_COLS if type not in QUANTISED else (n * LAYOUTS[type].elements for n in (1, 3, 9))
+        FLOAT_COLS
+        if type not in QUANTISED_TYPES
+        else (n * LAYOUTS[type].elements for n in (1, 3, 9))
     )
     if cols < 1000
 ]
@@ -41,7 +48,9 @@ each_shape = pytest.mark.parametrize(
 def magnitude(x: torch.Tensor, w: QuantMatrix) -> NDArray[np.float64]:
     """(tokens, rows): what a sum of products is a difference of, minima included."""
     weights = np.abs(expanded(w)[0])
-    spread = weights.reshape(w.rows, -1, min(16, w.cols) if w.type in QUANTISED else 1).max(-1)
+    spread = weights.reshape(w.rows, -1, min(16, w.cols) if w.type in QUANTISED_TYPES else 1).max(
+        -1
+    )
     per_weight = np.repeat(spread, w.cols // spread.shape[1], axis=1)
     sums: NDArray[np.float64] = np.abs(x.double().numpy()) @ per_weight.T
     return sums
@@ -77,7 +86,7 @@ def test_linear_rounds_activations_as_the_reference_does(
             assert bool((error <= bound[:tokens, :rows]).all()), (tokens, rows, error.max())
 
 
-@pytest.mark.parametrize("type", QUANTISED, ids=lambda type: type.name)
+@pytest.mark.parametrize("type", QUANTISED_TYPES, ids=lambda type: type.name)
 @each_rounding
 def test_rounded_activations_keep_their_bound(
     mode: Activations, type: GGMLType, variant: str
