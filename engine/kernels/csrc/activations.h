@@ -27,7 +27,7 @@ struct Operand {
 
     // As many tokens as the cache of a core holds, so that they stay there for all rows.
     int64_t tile(int64_t cols) const {
-        constexpr int64_t kCache = 1 << 20, kLeast = 4 * kTileTokens;
+        constexpr int64_t kCache = 1 << 19, kLeast = 4 * kTileTokens;
         const int64_t width = rounded ? (block.wide ? 2 : 1) : 4;
         return std::max(kLeast, kCache / (cols * width) / kTileTokens * kTileTokens);
     }

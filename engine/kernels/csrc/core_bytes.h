@@ -63,10 +63,6 @@ private:
     }
 };
 
-#ifdef LAMINA_TILES
-#include "tiles_amx.h"
-#endif
-
 // Whether codes of a format with this offset are taken as signed bytes.
 constexpr bool taken_signed(int offset) { return kSignedCodes && offset == 128; }
 
@@ -179,19 +175,12 @@ static void multiply_panel(const Panel& panel, const QuantBlock& x, int64_t toke
 
 template <bool kFine, bool kHasMin, int kOffset, bool kWide>
 static void multiply(Panel& panel, const QuantBlock& x, int64_t token, int64_t tokens, int64_t chunk, int chunks,
-                     [[maybe_unused]] bool tiled, float (*acc)[kLanes]) {
+                     float (*acc)[kLanes]) {
     constexpr bool kCentred = taken_signed(kOffset);
-    panel.transpose_scales(chunks * (kFine ? 2 : 1), kHasMin);
     if (tokens == 1) {
         return multiply_one<kFine, kHasMin, kCentred, kWide>(panel, x, token, chunk, chunks, acc[0]);
     }
     panel.transpose_codes(chunks);
-#ifdef LAMINA_TILES
-    if (tiled) {
-        panel.subtract(kOffset, chunks);
-        return multiply_tiles<kHasMin, kWide>(panel, x, token, tokens, chunk, chunks, acc);
-    }
-#endif
     int64_t t = 0;
     const auto by = [&](auto count) {
         constexpr int n = decltype(count)::value;
@@ -205,40 +194,67 @@ static void multiply(Panel& panel, const QuantBlock& x, int64_t token, int64_t t
     by(std::integral_constant<int, 1>());
 }
 
+// Up to kLanes rows side by side, from row `first` of `rows` on; a short set has its last row several times.
+template <int type>
+class RowSet {
+public:
+    // `cold`: nobody has fetched its first steps.
+    RowSet(const Rows& rows, int64_t first, bool cold)
+        : rows_(rows), first_(rows.first + first), count_(smaller(kLanes, rows.count - first)) {
+        for (int r = 0; r < kLanes; ++r) {
+            const int64_t row = smaller(first + r, rows.count - 1);
+            data_[r] = rows.data + static_cast<size_t>(rows.first + row) * rows.row_bytes;
+            if (cold) fetch_ahead<type, kStepsAhead>(data_[r]);
+        }
+    }
+
+    // A step of all rows, its codes not transposed yet. The next set begins `rows` rows on.
+    void unpack(int64_t column, int rows, Panel& panel) const {
+        const int count = static_cast<int>(smaller(kStep, rows_.cols - column));
+        const size_t ahead = step_ahead<type>(column, rows_.row_bytes, rows);
+        for (int r = 0; r < kLanes; ++r) {
+            fetch_ahead<type, 1>(data_[r] + ahead);
+            unpack_step<type>(data_[r], column, count, panel.row(r));
+        }
+        panel.transpose_scales(count / 32 * (Block<type>::fine ? 2 : 1), Block<type>::has_min);
+    }
+
+    // One token's sums.
+    void copy_out(const float* sums, float* y) const {
+        if (count_ > 0) std::memcpy(y + first_, sums, static_cast<size_t>(count_) * sizeof(float));
+    }
+
+private:
+    const Rows& rows_;
+    const int64_t first_, count_;
+    const uint8_t* data_[kLanes];
+};
+
+#ifdef LAMINA_TILES
+#include "tiles_amx.h"
+#endif
+
 template <int type>
 static void dot_bytes_of(const Rows& rows, const QuantBlock& x, int64_t token, int64_t tokens, float* const* y) {
     using B = Block<type>;
-    constexpr auto narrow = multiply<B::fine, B::has_min, B::offset, false>;
-    constexpr auto wide = multiply<B::fine, B::has_min, B::offset, true>;
 #ifdef LAMINA_TILES
-    const bool tiled = !B::fine && tokens >= tiles_least(x.wide);
-    const TileShapes shapes(tiled);
-#else
-    constexpr bool tiled = false;
+    if constexpr (!B::fine) {
+        if (tokens >= tiles_least(x.wide)) return dot_tiles_of<type>(rows, x, token, tokens, y);
+    }
 #endif
+    const auto by = x.wide ? multiply<B::fine, B::has_min, B::offset, true>
+                           : multiply<B::fine, B::has_min, B::offset, false>;
     Panel panel;
     alignas(64) float acc[kByteTokens][kLanes];
     for (int64_t first = 0; first < rows.count; first += kLanes) {
-        const int num_rows = static_cast<int>(rows.count - first < kLanes ? rows.count - first : kLanes);
-        const uint8_t* data[kLanes];  // a short last panel computes its last row again
-        for (int r = 0; r < kLanes; ++r) {
-            const int64_t row = rows.first + first + (r < num_rows ? r : num_rows - 1);
-            data[r] = rows.data + static_cast<size_t>(row) * rows.row_bytes;
-            if (first == 0) fetch_ahead<type, kStepsAhead>(data[r]);
-        }
+        const RowSet<type> set(rows, first, first == 0);
         std::memset(acc, 0, static_cast<size_t>(tokens) * sizeof acc[0]);
         for (int64_t column = 0; column < rows.cols; column += kStep) {
-            const int count = static_cast<int>(rows.cols - column < kStep ? rows.cols - column : kStep);
-            const size_t ahead = step_ahead<type>(column, rows.row_bytes, kLanes);
-            for (int r = 0; r < kLanes; ++r) {
-                fetch_ahead<type, 1>(data[r] + ahead);
-                unpack_step<type>(data[r], column, count, panel.row(r));
-            }
-            (x.wide ? wide : narrow)(panel, x, token, tokens, column / 32, count / 32, tiled, acc);
+            const int chunks = static_cast<int>(smaller(kStep, rows.cols - column) / 32);
+            set.unpack(column, kLanes, panel);
+            by(panel, x, token, tokens, column / 32, chunks, acc);
         }
-        for (int64_t t = 0; t < tokens; ++t) {
-            std::memcpy(y[t] + rows.first + first, acc[t], static_cast<size_t>(num_rows) * sizeof(float));
-        }
+        for (int64_t t = 0; t < tokens; ++t) set.copy_out(acc[t], y[t]);
     }
 }
 

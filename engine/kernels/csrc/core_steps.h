@@ -1,5 +1,8 @@
 // A row of weights in steps of 256 columns: unpacking one, and fetching those to come. Included by core.h.
 
+// In place of std::min: what the linker may take from any variant must not use its instructions.
+static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
 constexpr int kStep = 256;      // columns unpacked at a time
 constexpr int kStepsAhead = 3;  // of a row, to be fetched from memory meanwhile
 
@@ -14,10 +17,18 @@ template <int type, typename S>
 static inline void unpack_step(const uint8_t* row, int64_t column, int count, S out) {
     using B = Block<type>;
     const uint8_t* block = row + column / B::elements * B::bytes;
-    for (int i = 0; i < count / B::elements; ++i) {
+    const auto unpack = [&](int i) {
         out.chunk = i * (B::elements / 32);
         out.group = out.chunk * (B::fine ? 2 : 1);
         B::unpack(block + i * B::bytes, out);
+    };
+    if constexpr (B::elements == kStep) {
+        unpack(0);
+    } else if (count == kStep) {
+#pragma GCC unroll 8
+        for (int i = 0; i < kStep / B::elements; ++i) unpack(i);
+    } else {
+        for (int i = 0; i < count / B::elements; ++i) unpack(i);
     }
 }
 

@@ -102,7 +102,7 @@ struct ScoreTask {
 };
 
 // Columns of a head's state that one task takes along the tokens of a span.
-constexpr int64_t kDeltaColumns = 32;
+constexpr int64_t kDeltaColumns = 64;
 
 // The gated delta rule over some columns of one head's state; strides are in floats, per token.
 struct DeltaTask {

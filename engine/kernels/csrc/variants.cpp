@@ -113,7 +113,7 @@ size_t row_bytes(int type, int64_t cols) {
 
 int64_t rows_of_task(int64_t rows) {
     const int64_t share = rows / (8 * num_threads());
-    return std::clamp<int64_t>((share + 15) / 16 * 16, 32, 256);
+    return std::clamp<int64_t>((share + 31) / 32 * 32, 32, 256);
 }
 
 }  // namespace lamina
