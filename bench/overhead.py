@@ -33,7 +33,8 @@ class NativeClock:
 
         self._seconds = 0.0
         for name in dir(_native):
-            if callable(function := getattr(_native, name)) and not name.startswith("_"):
+            function = getattr(_native, name)
+            if callable(function) and not isinstance(function, type) and not name.startswith("_"):
                 setattr(_native, name, self._timed(function))
 
     def _timed(self, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import torch
@@ -122,7 +123,7 @@ class ModelEngine:
         request = StepRequest(step=0, entries=entries)
         self._check(request)
         self._apply(request)
-        return self._forward(entries)
+        return self._forward(entries).clone()  # the model uses its memory again
 
     @torch.inference_mode()
     def forward_logits(self, entries: tuple[StepEntry, ...]) -> NDArray[np.float32]:
@@ -247,11 +248,13 @@ class ModelEngine:
 
     @torch.inference_mode()
     def _sample(self, entries: tuple[StepEntry, ...], hidden: Tensor) -> list[SampledToken]:
-        ends = np.cumsum([len(entry.tokens) for entry in entries]) - 1
+        ends = list(accumulate(len(entry.tokens) for entry in entries))
         wanted = [index for index, entry in enumerate(entries) if entry.sample]
         if not wanted:
             return []
-        logits = self._loaded.model.logits(hidden[ends[wanted]]).numpy()
+        if len(wanted) < ends[-1]:  # in most decode steps it is all of them
+            hidden = hidden[[ends[index] - 1 for index in wanted]]
+        logits = self._loaded.model.logits(hidden).numpy()
         sampled = []
         for row, index in enumerate(wanted):
             s = self._sequences[entries[index].sequence]

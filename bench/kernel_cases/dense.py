@@ -47,6 +47,73 @@ def _copies(w: QuantMatrix) -> list[QuantMatrix]:
     return [replace(w, data=w.data.copy()) for _ in range(-(-BUFFER_BYTES // w.num_bytes))]
 
 
+def linears() -> Iterator[Case]:
+    """What a Gated DeltaNet makes of its input: 10,240, 6,144 and twice 48 rows."""
+    q5, f32 = GGMLType.Q5_K, GGMLType.F32
+    sizes = ((q5, 10240), (q5, 6144), (f32, 48), (f32, 48))
+    weights = [random_matrix(type, rows, 2560, seed=rows) for type, rows in sizes]
+    heads = [w.row_range(0, 48) for w in weights]
+    for tokens in (1, 512):
+        x = activations(tokens, 2560)
+
+        def joined(
+            op: Callable[..., list[torch.Tensor]], ws: list[QuantMatrix], x: torch.Tensor = x
+        ) -> torch.Tensor:
+            return torch.cat(op(x, ws, Activations.INT16), dim=1)
+
+        yield Case(
+            op="linears",
+            name=f"{tokens} tokens",
+            run=lambda x=x: ops.linears(x, weights, Activations.INT16),  # type: ignore[misc]
+            actual=lambda joined=joined: joined(ops.linears, heads),  # type: ignore[misc]
+            expected=lambda joined=joined: joined(reference.linears, heads),  # type: ignore[misc]
+            num_bytes=sum(w.num_bytes for w in weights) + 4 * tokens * (2560 + 16480),
+            operations=2 * tokens * 2560 * 16480,
+            tolerance=TOLERANCE[Activations.INT16],
+        )
+
+
+def gated_ffn() -> Iterator[Case]:
+    """A shared expert of 640."""
+    gate, up = (random_matrix(GGMLType.Q8_0, 640, 2560, seed=seed) for seed in (1, 2))
+    down, share = random_matrix(GGMLType.Q8_0, 2560, 640), random_matrix(GGMLType.F32, 1, 2560)
+    for tokens in (1, 512):
+        x = activations(tokens, 2560) * 0.1
+
+        def ffn(op: Callable[..., None], x: torch.Tensor) -> torch.Tensor:
+            y = torch.zeros_like(x)
+            op(y, x, gate, up, down, share, Activations.INT16)
+            return y
+
+        yield Case(
+            op="gated_ffn",
+            name=f"{tokens} tokens",
+            run=lambda x=x, ffn=ffn: ffn(ops.gated_ffn, x),  # type: ignore[misc]
+            actual=lambda x=x, ffn=ffn: ffn(ops.gated_ffn, x[:1]),  # type: ignore[misc]
+            expected=lambda x=x, ffn=ffn: ffn(reference.gated_ffn, x[:1]),  # type: ignore[misc]
+            num_bytes=gate.num_bytes + up.num_bytes + down.num_bytes + 12 * x.numel(),
+            operations=2 * tokens * 2560 * (3 * 640 + 1),
+            tolerance=TOLERANCE[Activations.INT16],
+        )
+
+
+def attention_inputs() -> Iterator[Case]:
+    """24 heads and 2 key heads of 256, of which 64 dimensions rotate."""
+    inv_freq = 1e7 ** -(torch.arange(0, 64, 2, dtype=torch.float64) / 64)
+    for tokens in (1, 512):
+        both = activations(tokens, 24 * 512).view(tokens, 24, 2, 256)
+        k, v = (activations(tokens, 512, seed=seed).view(tokens, 2, 256) for seed in (2, 3))
+        weights = activations(2, 256, seed=4)
+        places = torch.arange(tokens, dtype=torch.int32), torch.arange(tokens)
+        pools = torch.zeros(2, 8, 64, 2, 256, dtype=torch.float16)
+        args = (both, k, v, *weights, 1e-6, inv_freq, *places, *pools)
+        yield plain(
+            "attention_inputs", f"{tokens} tokens", lambda a=args: ops.attention_inputs(*a)[0],  # type: ignore[misc]
+            lambda a=args: reference.attention_inputs(*a)[0],  # type: ignore[misc]
+            8 * both.numel() + 6 * (k.numel() + v.numel()),
+        )  # fmt: skip
+
+
 def expert_ffn() -> Iterator[Case]:
     """A layer's experts for one token and for a chunk of a prompt."""
     for type in (GGMLType.Q4_K, GGMLType.Q8_0, GGMLType.IQ2_XXS, GGMLType.MXFP4):
@@ -223,6 +290,6 @@ def _rope(
 
 
 CASES: tuple[Callable[[], Iterator[Case]], ...] = (
-    linear, expert_ffn, attention, store_kv, dequantize, embedding, rms_norm, swiglu, router_topk,
-    rope,
+    linear, linears, expert_ffn, gated_ffn, attention_inputs, attention, store_kv, dequantize,
+    embedding, rms_norm, swiglu, router_topk, rope,
 )  # fmt: skip

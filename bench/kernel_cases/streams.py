@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import torch
-from kernel_cases.case import Case, in_place, plain
+from kernel_cases.case import TOLERANCE, Case, in_place, plain
 
+from engine.gguf.types import GGMLType
 from engine.kernels import ops, reference
+from engine.kernels.ops import Activations
+from helpers.weights import random_matrix
 
 STREAMS, HIDDEN = 4, 2560
 TOKENS = (1, 512)
@@ -17,13 +20,38 @@ def _normal(*shape: int, seed: int = 1) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def scaled_silu() -> Iterator[Case]:
-    """The bottleneck of a hyper-connection."""
+def mix_streams() -> Iterator[Case]:
+    """The way into a sublayer, with a bottleneck of 320."""
+    width = STREAMS * HIDDEN
+    down = random_matrix(GGMLType.Q5_K, 320, width, seed=1)
+    up = random_matrix(GGMLType.Q5_1, width, 320, seed=2)
+    inject, norm = random_matrix(GGMLType.F32, STREAMS, width, seed=3), _normal(STREAMS, HIDDEN)
     for tokens in TOKENS:
-        x = _normal(tokens, 320)
+        h = _normal(tokens, STREAMS, HIDDEN)
+
+        def mix(mix: Callable[..., tuple[torch.Tensor, object]], rows: int, h=h) -> torch.Tensor:  # type: ignore[no-untyped-def]
+            return mix(h[:rows], norm, 1e-6, down, up, inject, Activations.INT16)[0]
+
+        yield Case(
+            op="mix_streams",
+            name=f"{tokens} tokens",
+            run=lambda mix=mix, tokens=tokens: mix(ops.mix_streams, tokens),  # type: ignore[misc]
+            actual=lambda mix=mix: mix(ops.mix_streams, 1),  # type: ignore[misc]
+            expected=lambda mix=mix: mix(reference.mix_streams, 1),  # type: ignore[misc]
+            num_bytes=down.num_bytes + up.num_bytes + inject.num_bytes + 5 * h.numel(),
+            operations=2 * tokens * width * (2 * 320 + STREAMS),
+            tolerance=TOLERANCE[Activations.INT16],
+        )
+
+
+def gated_norm() -> Iterator[Case]:
+    """The gate of a Gated DeltaNet with 48 heads of 128."""
+    for tokens in TOKENS:
+        x, weight, gate = _normal(tokens, 48, 128), _normal(128), _normal(tokens, 6144, seed=2)
         yield plain(
-            "scaled_silu", f"{tokens} tokens", lambda x=x: ops.scaled_silu(x, 0.25),  # type: ignore[misc]
-            lambda x=x: reference.scaled_silu(x, 0.25), 8 * x.numel(),  # type: ignore[misc]
+            "gated_norm", f"{tokens} tokens",
+            lambda x=x, w=weight, g=gate: ops.gated_norm(x, w, 1e-6, g),  # type: ignore[misc]
+            lambda x=x, w=weight, g=gate: reference.gated_norm(x, w, 1e-6, g), 12 * x.numel(),  # type: ignore[misc]
         )  # fmt: skip
 
 
@@ -34,16 +62,6 @@ def sigmoid_gate() -> Iterator[Case]:
         yield in_place(
             "sigmoid_gate", f"{tokens} tokens", x, lambda x, gate=gate: ops.sigmoid_gate(x, gate),  # type: ignore[misc]
             lambda x, gate=gate: reference.sigmoid_gate(x, gate), 12 * x.numel(),  # type: ignore[misc]
-        )  # fmt: skip
-
-
-def gated_mean() -> Iterator[Case]:
-    """From four streams to one input."""
-    for tokens in TOKENS:
-        x, gates = _normal(tokens, STREAMS, HIDDEN), _normal(tokens, STREAMS * HIDDEN, seed=2)
-        yield plain(
-            "gated_mean", f"{tokens} tokens", lambda x=x, g=gates: ops.gated_mean(x, g),  # type: ignore[misc]
-            lambda x=x, g=gates: reference.gated_mean(x, g), 9 * x.numel(),  # type: ignore[misc]
         )  # fmt: skip
 
 
@@ -73,5 +91,5 @@ def ngram_gates() -> Iterator[Case]:
 
 
 CASES: tuple[Callable[[], Iterator[Case]], ...] = (
-    scaled_silu, sigmoid_gate, gated_mean, gated_add, ngram_gates,
+    mix_streams, gated_norm, sigmoid_gate, gated_add, ngram_gates,
 )  # fmt: skip

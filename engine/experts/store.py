@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from engine.kernels import ops
@@ -39,7 +41,7 @@ class LayerExperts:
         return total // self.num_experts
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExpertUse:
     """What the calls since the last `take_use` needed, for the step's statistics."""
 
@@ -66,18 +68,22 @@ class MappedExperts:
     def __init__(self, layers: Sequence[LayerExperts], activations: Activations) -> None:
         self._layers = layers
         self._activations = activations
-        self._use = ExpertUse()
+        self._used = torch.zeros(len(layers), 2, dtype=torch.int64)  # calls, different experts
+        self._bytes = np.array([experts.bytes_per_expert for experts in layers])
 
     def compute(self, layer: int, x: Tensor, ids: Tensor, weights: Tensor) -> Tensor:
         experts = self._layers[layer]
-        unique = len(set(ids.flatten().tolist()))
-        self._use.layers += 1
-        self._use.unique_experts += unique
-        self._use.bytes_read += unique * experts.bytes_per_expert
         return ops.expert_ffn(
-            *(x, experts.gate, experts.up, experts.down, ids, weights, self._activations)
+            *(x, experts.gate, experts.up, experts.down, ids, weights, self._activations),
+            used=self._used[layer],
         )
 
     def take_use(self) -> ExpertUse:
-        use, self._use = self._use, ExpertUse()
+        calls, unique = self._used.numpy().T
+        use = ExpertUse(
+            layers=int(calls.sum()),
+            unique_experts=int(unique.sum()),
+            bytes_read=int(unique @ self._bytes),
+        )
+        self._used.zero_()
         return use

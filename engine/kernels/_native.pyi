@@ -2,6 +2,11 @@
 
 MatrixTuple = tuple[int, int, int, int, int, int]  # data, type, rows, cols, experts, expert stride
 
+class Program: ...
+
+def record(program: Program) -> None: ...
+def stop_recording() -> None: ...
+def run_program(program: Program) -> None: ...
 def has_type(type: int) -> bool: ...
 def variants() -> list[str]: ...
 def variant() -> str: ...
@@ -9,6 +14,19 @@ def set_variant(name: str) -> bool: ...
 def num_threads() -> int: ...
 def set_num_threads(count: int) -> None: ...
 def linear(x: int, tokens: int, w: MatrixTuple, levels: int, y: int) -> None: ...
+def linears(
+    x: int, tokens: int, ws: list[MatrixTuple], levels: int, ys: list[int]
+) -> None: ...
+def gated_ffn(
+    x: int,
+    tokens: int,
+    gate: MatrixTuple,
+    up: MatrixTuple,
+    down: MatrixTuple,
+    share: MatrixTuple,
+    levels: int,
+    y: int,
+) -> None: ...
 def expert_ffn(
     x: int,
     tokens: int,
@@ -20,10 +38,14 @@ def expert_ffn(
     weights: int,
     levels: int,
     y: int,
+    used: int,
 ) -> None: ...
 def embedding(ids: int, tokens: int, table: MatrixTuple, out: int) -> None: ...
 def rms_norm(
     x: int, weight: int, eps: float, rows: int, dim: int, groups: int, out: int
+) -> None: ...
+def gated_norm(
+    x: int, weight: int, eps: float, gate: int, rows: int, dim: int, out: int
 ) -> None: ...
 def rope(
     x: int,
@@ -41,6 +63,23 @@ def router_topk(
 ) -> None: ...
 def store_kv(
     source: int, pool: int, half: bool, slots: int, tokens: int, width: int
+) -> None: ...
+def attention_inputs(
+    both: int,
+    k: int,
+    v: int,
+    q_weight: int,
+    k_weight: int,
+    eps: float,
+    inv_freq: int,
+    positions: int,
+    slots: int,
+    k_pool: int,
+    v_pool: int,
+    half: bool,
+    q: int,
+    gate: int,
+    sizes: list[int],
 ) -> None: ...
 def attention(
     q: int,
@@ -80,10 +119,20 @@ def select_blocks(
     sizes: list[int],
     blocks: int,
 ) -> None: ...
-def scaled_silu(x: int, scale: float, count: int, out: int) -> None: ...
 def sigmoid_gate(x: int, gate: int, count: int) -> None: ...
-def gated_mean(
-    x: int, gates: int, tokens: int, streams: int, dim: int, out: int
+def mix_streams(
+    h: int,
+    norm: int,
+    eps: float,
+    down: MatrixTuple,
+    up: MatrixTuple,
+    inject: list[MatrixTuple],
+    levels: int,
+    tokens: int,
+    streams: int,
+    dim: int,
+    x: int,
+    logits: int,
 ) -> None: ...
 def gated_add(
     acc: int,

@@ -48,20 +48,22 @@ def places(spans: Sequence[Span], page_tokens: int) -> StepPlaces:
     """Lay out the tokens of all spans one after another."""
     pages_max = max(len(span.pages) for span in spans)
     table = np.zeros((len(spans), pages_max), np.int32)
-    positions, sequence, slots = [], [], []
+    positions: list[int] = []
+    sequence: list[int] = []
+    slots: list[int] = []
     for row, span in enumerate(spans):
         table[row, : len(span.pages)] = span.pages
-        at = np.arange(span.first, span.first + span.count, dtype=np.int64)
-        positions.append(at)
-        sequence.append(np.full(span.count, row))
-        slots.append(table[row, at // page_tokens] * np.int64(page_tokens) + at % page_tokens)
+        for at in range(span.first, span.first + span.count):
+            positions.append(at)
+            sequence.append(row)
+            slots.append(span.pages[at // page_tokens] * page_tokens + at % page_tokens)
     return StepPlaces(
         paged=PagedTokens(
             page_table=torch.from_numpy(table),
-            sequence=torch.from_numpy(np.concatenate(sequence).astype(np.int32)),
-            positions=torch.from_numpy(np.concatenate(positions).astype(np.int32)),
+            sequence=torch.tensor(sequence, dtype=torch.int32),
+            positions=torch.tensor(positions, dtype=torch.int32),
         ),
-        slots=torch.from_numpy(np.concatenate(slots)),
+        slots=torch.tensor(slots, dtype=torch.int64),
         spans=Spans(
             offsets=torch.tensor([0, *accumulate(span.count for span in spans)], dtype=torch.int32),
             slots=torch.tensor([span.slot for span in spans], dtype=torch.int32),

@@ -14,7 +14,7 @@ from engine.gguf.shape import Qwen4ExpShape
 from engine.kernels import ops
 from engine.kv.memory import SequenceMemory
 from engine.kv.tables import StepPlaces
-from engine.model.layers import Linear, Parts, RMSNorm
+from engine.model.layers import Linear, Linears, Parts, RMSNorm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,10 +22,7 @@ class DeltaNet:
     """One layer's mixer; x (tokens, hidden) -> (tokens, hidden)."""
 
     layer: int
-    qkv: Linear
-    gate: Linear
-    beta: Linear
-    alpha: Linear
+    inputs: Linears  # queries, keys and values; gate; beta; alpha
     conv: Tensor  # (taps, channels)
     decay: Tensor  # (value_heads,), negative
     dt_bias: Tensor  # (value_heads,)
@@ -38,10 +35,9 @@ class DeltaNet:
         blk, weights = f"blk.{layer}", parts.weights
         return cls(
             layer=layer,
-            qkv=parts.linear(f"{blk}.attn_qkv"),
-            gate=parts.linear(f"{blk}.attn_gate"),
-            beta=parts.linear(f"{blk}.ssm_beta"),
-            alpha=parts.linear(f"{blk}.ssm_alpha"),
+            inputs=parts.linears(
+                *(f"{blk}.attn_qkv", f"{blk}.attn_gate", f"{blk}.ssm_beta", f"{blk}.ssm_alpha")
+            ),
             conv=weights.floats(f"{blk}.ssm_conv1d.weight").t().contiguous(),
             decay=weights.floats(f"{blk}.ssm_a"),
             dt_bias=weights.floats(f"{blk}.ssm_dt.bias"),
@@ -53,11 +49,10 @@ class DeltaNet:
     def __call__(self, x: Tensor, places: StepPlaces, memory: SequenceMemory) -> Tensor:
         tail = memory.slotted("delta_tail", self.layer)
         state = memory.slotted("delta_state", self.layer)
+        qkv, gate, beta, alpha = self.inputs(x)
         mixed = ops.delta_rule(
-            ops.causal_conv(self.qkv(x), self.conv, tail, places.spans),
-            *(self.beta(x), self.alpha(x), self.decay, self.dt_bias, state, places.spans),
+            ops.causal_conv(qkv, self.conv, tail, places.spans),
+            *(beta, alpha, self.decay, self.dt_bias, state, places.spans),
             key_heads=self.key_heads,
         )
-        y = self.norm(mixed).view(x.shape[0], -1)
-        ops.sigmoid_gate(y, self.gate(x))
-        return self.out(y)
+        return self.out(ops.gated_norm(mixed, self.norm.weight, self.norm.eps, gate))

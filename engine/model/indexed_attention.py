@@ -17,7 +17,7 @@ from engine.kernels import ops
 from engine.kernels.ops import RopeStyle, Selection
 from engine.kv.memory import SequenceMemory
 from engine.kv.tables import StepPlaces
-from engine.model.layers import Linear, Parts, RMSNorm
+from engine.model.layers import Linear, Linears, Parts, RMSNorm
 from engine.model.probe import Probe
 
 
@@ -39,7 +39,6 @@ class BlockIndex:
 
     layer: int
     q: Linear
-    k: Linear
     q_norm: RMSNorm
     k_norm: RMSNorm
     heads: int
@@ -56,7 +55,6 @@ class BlockIndex:
         return cls(
             layer=layer,
             q=parts.linear(f"{name}.q_proj"),
-            k=parts.linear(f"{name}.k_proj"),
             q_norm=parts.norm(f"{name}.q_norm"),
             k_norm=parts.norm(f"{name}.k_norm"),
             heads=shape.index_heads,
@@ -66,11 +64,16 @@ class BlockIndex:
             use=use,
         )
 
-    def __call__(self, x: Tensor, places: StepPlaces, memory: SequenceMemory) -> Selection | None:
-        """The blocks each token may see; None when that is all of them for every token."""
+    def __call__(
+        self, x: Tensor, key: Tensor, places: StepPlaces, memory: SequenceMemory
+    ) -> Selection | None:
+        """The blocks each token may see; None when that is all of them for every token.
+
+        x (tokens, hidden), key (tokens, dim) its raw key of the index
+        """
         pool = memory.paged("index_keys", self.layer)
         ops.pool_index_keys(
-            *(self.k(x), self.k_norm.weight, self.k_norm.eps, self.inv_freq, pool),
+            *(key, self.k_norm.weight, self.k_norm.eps, self.inv_freq, pool),
             *(memory.slotted("index_partial", self.layer), places.paged, places.spans),
             ratio=self.ratio,
         )
@@ -89,9 +92,7 @@ class IndexedAttention:
     """One layer's mixer; x (tokens, hidden) -> (tokens, hidden)."""
 
     layer: int
-    q: Linear  # per head: query, then gate
-    k: Linear
-    v: Linear
+    inputs: Linears  # per head: query, then gate; keys; values; keys of the index, if there is one
     out: Linear
     q_norm: RMSNorm
     k_norm: RMSNorm
@@ -107,11 +108,12 @@ class IndexedAttention:
     ) -> IndexedAttention:
         blk = f"blk.{layer}"
         sparse = shape.ratios[layer] > 0
+        inputs = [f"{blk}.attn_q", f"{blk}.attn_k", f"{blk}.attn_v"]
+        if sparse:
+            inputs.append(f"{blk}.indexer.k_proj")
         return cls(
             layer=layer,
-            q=parts.linear(f"{blk}.attn_q"),
-            k=parts.linear(f"{blk}.attn_k"),
-            v=parts.linear(f"{blk}.attn_v"),
+            inputs=parts.linears(*inputs),
             out=parts.linear(f"{blk}.attn_output"),
             q_norm=parts.norm(f"{blk}.attn_q_norm"),
             k_norm=parts.norm(f"{blk}.attn_k_norm"),
@@ -123,21 +125,33 @@ class IndexedAttention:
         )
 
     def __call__(self, x: Tensor, places: StepPlaces, memory: SequenceMemory) -> Tensor:
+        return self.finish(*self.attend(self.inputs(x), x, places, memory))
+
+    def attend(
+        self, inputs: list[Tensor], x: Tensor, places: StepPlaces, memory: SequenceMemory
+    ) -> tuple[Tensor, Tensor]:
+        """What each head found (tokens, heads * head_dim), and the logits of its gate."""
+        both, k, v, *index_key = inputs
         tokens = x.shape[0]
-        both = self.q(x).view(tokens, self.heads, 2, -1)
-        q = self.q_norm(both[:, :, 0].contiguous())
-        k = self.k_norm(self.k(x).view(tokens, self.kv_heads, -1))
-        v = self.v(x).view(tokens, self.kv_heads, -1)
-        ops.rope(q, places.positions, self.inv_freq, RopeStyle.NEOX)
-        ops.rope(k, places.positions, self.inv_freq, RopeStyle.NEOX)
         keys, values = memory.paged("keys", self.layer), memory.paged("values", self.layer)
-        ops.store_kv(k, keys, places.slots)
-        ops.store_kv(v, values, places.slots)
-        selection = self.index(x, places, memory) if self.index is not None else None
+        q, gate = ops.attention_inputs(
+            both.view(tokens, self.heads, 2, -1),
+            k.view(tokens, self.kv_heads, -1),
+            v.view(tokens, self.kv_heads, -1),
+            self.q_norm.weight,
+            self.k_norm.weight,
+            self.q_norm.eps,
+            *(self.inv_freq, places.positions, places.slots, keys, values),
+        )
+        selection = self.index(x, index_key[0], places, memory) if self.index else None
         if selection is not None:
             self.probe("index_blocks", self.layer, selection.blocks)
         mixed = ops.attention(
             q, keys, values, places.paged, scale=q.shape[-1] ** -0.5, selection=selection
         )
-        ops.sigmoid_gate(mixed, both[:, :, 1].contiguous())
-        return self.out(mixed.view(tokens, -1))
+        return mixed.view(tokens, -1), gate
+
+    def finish(self, mixed: Tensor, gate: Tensor) -> Tensor:
+        """(tokens, hidden); `mixed` is changed."""
+        ops.sigmoid_gate(mixed, gate)
+        return self.out(mixed)

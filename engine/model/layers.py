@@ -27,6 +27,17 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True)
+class Linears:
+    """Several of the same x (tokens, cols), in one call: [(tokens, rows), ...]."""
+
+    weights: tuple[QuantMatrix, ...]
+    activations: Activations
+
+    def __call__(self, x: Tensor) -> list[Tensor]:
+        return ops.linears(x, self.weights, self.activations)
+
+
+@dataclass(frozen=True, slots=True)
 class RMSNorm:
     """Over the last axis."""
 
@@ -71,6 +82,11 @@ class Parts:
         rounded = self.activations is not Activations.F32
         mode = Activations.INT16 if rounded else Activations.F32
         return Linear(self.weights.matrix(name), mode)
+
+    def linears(self, *names: str) -> Linears:
+        """As `linear`, several that see the same input."""
+        each = [self.linear(name) for name in names]
+        return Linears(tuple(one.weight for one in each), each[0].activations)
 
     def router(self, name: str) -> Linear:
         """Exact in every mode: the router decides which weights run at all."""

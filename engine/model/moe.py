@@ -50,7 +50,8 @@ class SharedExpert:
 
     def add_to(self, y: Tensor, x: Tensor) -> None:
         """x, y (tokens, hidden): y += sigmoid(gate x) * ffn(x), in place."""
-        ops.gated_add(y[:, None], self.ffn(x), self.gate(x), scale=1.0, gain=1.0)
+        gate, up, down = (part.weight for part in (self.ffn.gate, self.ffn.up, self.ffn.down))
+        ops.gated_ffn(y, x, gate, up, down, self.gate.weight, self.gate.activations)
 
 
 def layer_experts(weights: Weights, layer: int) -> LayerExperts:

@@ -81,8 +81,8 @@ class NgramEmbedding:
 
     def add_to(
         self, h: Tensor, pending: PendingRows, places: StepPlaces, memory: SequenceMemory
-    ) -> Tensor:
-        """h (tokens, streams, hidden) -> the same with what the rows say."""
+    ) -> None:
+        """Add what the rows say to h (tokens, streams, hidden), in place."""
         tokens, streams, hidden = h.shape
         e = torch.from_numpy(pending.result())
         keys = ops.rms_norm(self.key(e).view(tokens, streams, hidden), self.norm_key, self.eps)
@@ -92,7 +92,7 @@ class NgramEmbedding:
         x = ops.rms_norm(added, self.norm_conv, self.eps).view(tokens, -1)
         tail = memory.slotted("ngram_tail", self.layer)
         y = ops.causal_conv(x, self.conv, tail, places.spans, dilation=self.dilation)
-        return h + added + y.view(tokens, streams, hidden)
+        h.add_(added).add_(y.view(tokens, streams, hidden))
 
 
 def open_table(file: GGUFModel) -> NgramTable:

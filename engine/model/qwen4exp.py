@@ -26,6 +26,7 @@ from engine.model.layers import Linear, Parts, inverse_frequencies
 from engine.model.loader import Weights
 from engine.model.moe import MoE, SharedExpert, layer_experts
 from engine.model.ngram_embedding import NgramEmbedding, open_table
+from engine.model.plan import StepPlan, StepPlans
 from engine.model.probe import Probe
 from engine.model.streams import HyperConnection, StreamMixer
 from engine.ngram.table import NgramTable
@@ -43,11 +44,42 @@ class Block:
     shared: SharedExpert
     probe: Probe
 
-    def __call__(self, h: Tensor, places: StepPlaces, memory: SequenceMemory) -> None:
+    def __call__(
+        self, h: Tensor, places: StepPlaces, memory: SequenceMemory, plan: StepPlan
+    ) -> None:
         """h (tokens, streams, hidden), changed in place."""
+        mixer, layer = self.mixer, self.layer
+        if isinstance(mixer, DeltaNet):
+            plan.run((layer, "all"), lambda: self._with_delta_net(h, mixer, places, memory))
+            return
+        x, logits, inputs = plan.run((layer, "before"), lambda: self._before(h, mixer))
+        # What attention does depends on how far the sequences are.
+        mixed, gate = mixer.attend(inputs, x, places, memory)
+        mixed, gate, logits = plan.keep(mixed=mixed, gate=gate, logits=logits)
+        plan.run((layer, "after"), lambda: self._after(h, mixer, mixed, gate, logits))
+
+    def _with_delta_net(
+        self, h: Tensor, mixer: DeltaNet, places: StepPlaces, memory: SequenceMemory
+    ) -> None:
+        x, logits = self._enter(h)
+        self._leave(h, mixer(x, places, memory), logits)
+
+    def _before(self, h: Tensor, mixer: IndexedAttention) -> tuple[Tensor, Tensor, list[Tensor]]:
+        x, logits = self._enter(h)
+        return x, logits, mixer.inputs(x)
+
+    def _after(
+        self, h: Tensor, mixer: IndexedAttention, mixed: Tensor, gate: Tensor, logits: Tensor
+    ) -> None:
+        self._leave(h, mixer.finish(mixed, gate), logits)
+
+    def _enter(self, h: Tensor) -> tuple[Tensor, Tensor]:
         x, logits = self.hc_attn.enter(h)
         self.probe("attn_in", self.layer, x)
-        y = self.mixer(x, places, memory)
+        return x, logits
+
+    def _leave(self, h: Tensor, y: Tensor, logits: Tensor) -> None:
+        """Add the mixer's output, then the experts'."""
         self.probe("attn_out", self.layer, y)
         self.hc_attn.leave(h, y, logits)
         x, logits = self.hc_ffn.enter(h)
@@ -88,13 +120,12 @@ class DraftBlock:
         h = ops.rms_norm(wide.view(tokens, streams, -1), self.stream_norm, self.eps)
         joined = torch.cat([e.expand_as(h), h], dim=2)
         z = self.join(joined.view(tokens * streams, -1)).view(tokens, streams, -1)
-        self.block(z, places, memory)
+        self.block(z, places, memory, StepPlan())
         return z.view(tokens, -1)
 
     def logits(self, wide: Tensor) -> Tensor:
         """(rows, streams * hidden) -> (rows, vocab)."""
-        x, _ = self.mixer(wide.view(wide.shape[0], self.stream_norm.shape[0], -1))
-        return self.head(x)
+        return self.head(self.mixer(wide.view(wide.shape[0], self.stream_norm.shape[0], -1)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +140,7 @@ class Qwen4Exp:
     head: Linear
     experts: ExpertStore
     draft: DraftBlock | None
+    plans: StepPlans
     index_use: IndexUse
     probe: Probe
 
@@ -118,20 +150,24 @@ class Qwen4Exp:
         return _Builder(shape, weights, activations).model()
 
     def forward(self, ids: Tensor, places: StepPlaces, memory: SequenceMemory) -> Tensor:
-        """ids (tokens,) int64 -> all streams (tokens, streams * hidden) after the last layer."""
+        """ids (tokens,) int64 -> all streams (tokens, streams * hidden) after the last layer.
+
+        They are good until the next step.
+        """
         pending = self.ngram.request(ids, places, memory) if self.ngram is not None else None
-        h = ops.embedding(ids, self.embedding)[:, None].repeat(1, self.streams, 1)
+        plan = self.plans.of(places) if self.probe.listener is None else StepPlan()
+        places = plan.places(places)
+        h = plan.streams(ops.embedding(ids, self.embedding), self.streams)
         for block in self.blocks:
             if self.ngram is not None and pending is not None and block.layer == self.ngram.layer:
-                h = self.ngram.add_to(h, pending, places, memory)
+                self.ngram.add_to(h, pending, places, memory)
                 self.probe("after_ngram", block.layer, h)
-            block(h, places, memory)
+            block(h, places, memory, plan)
         return h.view(ids.shape[0], -1)
 
     def logits(self, x: Tensor) -> Tensor:
         """x (rows, streams * hidden) -> (rows, vocab)."""
-        mixed, _ = self.mixer(x.view(x.shape[0], self.streams, -1))
-        return self.head(mixed)
+        return self.head(self.mixer(x.view(x.shape[0], self.streams, -1)))
 
     @property
     def ngram_table(self) -> NgramTable | None:
@@ -167,6 +203,7 @@ class _Builder:
             head=parts.head(),
             experts=self.experts,
             draft=self._draft() if shape.draft_layers else None,
+            plans=StepPlans(shape.streams, shape.hidden),
             index_use=self.index_use,
             probe=parts.probe,
             ngram=self._ngram(),  # last: whatever is refused above leaves no open table behind

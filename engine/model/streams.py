@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from engine.kernels import ops
+from engine.kernels.ops import QuantMatrix
 from engine.model.layers import Linear, Parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamMixer:
-    """h (tokens, streams, hidden) -> x (tokens, hidden), and the normalised streams in a row."""
+    """h (tokens, streams, hidden) -> x (tokens, hidden)."""
 
     norm: Tensor  # (streams, hidden)
     eps: float
@@ -34,12 +35,14 @@ class StreamMixer:
             up=parts.linear(f"{name}_up"),
         )
 
-    def __call__(self, h: Tensor) -> tuple[Tensor, Tensor]:
-        tokens, streams, _ = h.shape
-        normed = ops.rms_norm(h, self.norm, self.eps)
-        flat = normed.view(tokens, -1)
-        low = ops.scaled_silu(self.down(flat), 1 / streams)
-        return ops.gated_mean(normed, self.up(low)), flat
+    def __call__(self, h: Tensor) -> Tensor:
+        x, _ = self.mix(h, None)
+        return x
+
+    def mix(self, h: Tensor, inject: QuantMatrix | None) -> tuple[Tensor, Tensor | None]:
+        """And `inject` times the normalised streams in a row, if there is one."""
+        down, up = self.down.weight, self.up.weight
+        return ops.mix_streams(h, self.norm, self.eps, down, up, inject, self.down.activations)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +62,9 @@ class HyperConnection:
     def enter(self, h: Tensor) -> tuple[Tensor, Tensor]:
         """h (tokens, streams, hidden) -> the sublayer's input (tokens, hidden), and for `leave`:
         the logits of what each stream will take, (tokens, streams)."""
-        x, flat = self.mixer(h)
-        return x, self.inject(flat)
+        x, logits = self.mixer.mix(h, self.inject.weight)
+        assert logits is not None
+        return x, logits
 
     def leave(self, h: Tensor, y: Tensor, logits: Tensor) -> None:
         """Add the sublayer's output y (tokens, hidden) to the streams, in place."""

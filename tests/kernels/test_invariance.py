@@ -156,11 +156,35 @@ def test_gates_over_streams_are_invariant(variant: str) -> None:
         return acc
 
     assert_invariant(lambda rows: ops.rms_norm(x[rows], weight, 1e-6))
-    assert_invariant(lambda rows: ops.scaled_silu(x[rows], 0.25))
-    assert_invariant(lambda rows: ops.gated_mean(x[rows], other[rows]))
+    assert_invariant(lambda rows: ops.gated_norm(x[rows], weight[0], 1e-6, other[rows]))
     assert_invariant(lambda rows: ops.ngram_gates(x[rows], other[rows].view(-1, 4, 13)))
     assert_invariant(gate)
     assert_invariant(add)
+
+
+@each_mode
+@pytest.mark.parametrize("type", [GGMLType.F32, GGMLType.Q5_K, GGMLType.Q8_0])
+def test_ops_of_several_products_are_invariant(
+    type: GGMLType, mode: Activations, variant: str
+) -> None:
+    x, h = activations(TOKENS, 256), activations(TOKENS, 512, seed=2).view(TOKENS, 2, 256)
+    gate, up, down = (random_matrix(type, 256, 256, seed=seed) for seed in (1, 2, 3))
+    share, norm = random_matrix(type, 1, 256), activations(2, 256, seed=3)
+    low, high, inject = (random_matrix(type, *size) for size in ((256, 512), (512, 256), (3, 512)))
+
+    def ffn(rows: Rows) -> torch.Tensor:
+        y = x[rows]
+        ops.gated_ffn(y, x[rows], gate, up, down, share, mode)
+        return y
+
+    def mix(rows: Rows) -> torch.Tensor:
+        mixed, logits = ops.mix_streams(h[rows], norm, 1e-6, low, high, inject, mode)
+        assert logits is not None
+        return torch.cat([mixed, logits], dim=1)
+
+    assert_invariant(lambda rows: torch.cat(ops.linears(x[rows], (gate, share, up), mode), dim=1))
+    assert_invariant(ffn)
+    assert_invariant(mix)
 
 
 @each_mode

@@ -21,6 +21,19 @@ public:
         return arena;
     }
 
+    // What is taken while a Scope lives is free again when it ends.
+    class Scope {
+    public:
+        explicit Scope(Arena& arena) : arena_(arena), pieces_(arena.pieces_.size()), used_(arena.used_) {}
+        ~Scope() { arena_.used_ = arena_.pieces_.size() == pieces_ ? used_ : 0; }
+        Scope(const Scope&) = delete;
+        Scope& operator=(const Scope&) = delete;
+
+    private:
+        Arena& arena_;
+        const size_t pieces_, used_;
+    };
+
     // `count` values without contents, on a cache line of their own.
     template <typename T>
     T* take(size_t count) {

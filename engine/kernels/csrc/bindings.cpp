@@ -7,12 +7,15 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
 #include <vector>
 
 #include "index.h"
 #include "kernels.h"
-#include "rotation.h"
+#include "linear.h"
+#include "program.h"
 #include "recurrent.h"
+#include "rotation.h"
 #include "row_reader.h"
 #include "streams.h"
 #include "thread_pool.h"
@@ -41,16 +44,6 @@ void embed(Address ids, int64_t tokens, const MatrixTuple& table, Address out) {
     parallel_for(tokens, [&](int64_t t) {
         const size_t row = static_cast<size_t>(at<const int64_t>(ids)[t]);
         variant().expand(w.type, w.data + row * stride, w.cols, at<float>(out) + t * w.cols);
-    });
-}
-
-// Row r is normalised with weight row r % groups.
-void norm(Address x, Address weight, float eps, int64_t rows, int64_t dim, int64_t groups, Address out) {
-    parallel_for((rows + 15) / 16, [&](int64_t task) {
-        for (int64_t r = task * 16; r < rows && r < (task + 1) * 16; ++r) {
-            variant().rms_norm(at<const float>(x) + r * dim, at<const float>(weight) + r % groups * dim, eps, dim,
-                               at<float>(out) + r * dim);
-        }
     });
 }
 
@@ -99,16 +92,45 @@ void topk(Address logits, int64_t tokens, int64_t experts, int64_t k, bool norma
     });
 }
 
+void store_row(const float* row, int64_t width, Address pool, bool half, int64_t offset) {
+    if (half) {
+        variant().to_half(row, width, at<uint16_t>(pool) + offset);
+    } else {
+        std::copy(row, row + width, at<float>(pool) + offset);
+    }
+}
+
 void store_kv(Address source, Address pool, bool half, Address slots, int64_t tokens, int64_t width) {
     for (int64_t t = 0; t < tokens; ++t) {
-        const float* row = at<const float>(source) + t * width;
-        const int64_t offset = at<const int64_t>(slots)[t] * width;
-        if (half) {
-            variant().to_half(row, width, at<uint16_t>(pool) + offset);
-        } else {
-            std::copy(row, row + width, at<float>(pool) + offset);
-        }
+        store_row(at<const float>(source) + t * width, width, pool, half, at<const int64_t>(slots)[t] * width);
     }
+}
+
+// Per token and head: normed and turned queries, gates, and keys and values in their place.
+void attention_inputs(Address both, Address k, Address v, Address q_weight, Address k_weight, float eps,
+                      Address inv_freq, Address positions, Address slots, Address k_pool, Address v_pool, bool half,
+                      Address q, Address gate, const std::vector<int64_t>& sizes) {
+    const int64_t tokens = sizes[0], heads = sizes[1], kv_heads = sizes[2], dim = sizes[3], pairs = sizes[4];
+    const size_t head_bytes = static_cast<size_t>(dim) * sizeof(float);
+    const Variant& variant_now = variant();
+    parallel_for(tokens, [&](int64_t t) {
+        const Rotation rotation(at<const int32_t>(positions)[t], at<const double>(inv_freq), pairs);
+        for (int64_t h = 0; h < heads; ++h) {
+            const float* source = at<const float>(both) + (t * heads + h) * 2 * dim;
+            float* head = at<float>(q) + (t * heads + h) * dim;
+            variant_now.rms_norm(source, at<const float>(q_weight), eps, dim, head);
+            rotation.turn(head, true);
+            std::memcpy(at<float>(gate) + (t * heads + h) * dim, source + dim, head_bytes);
+        }
+        float key[kHeadDimMax];
+        for (int64_t h = 0; h < kv_heads; ++h) {
+            const int64_t from = (t * kv_heads + h) * dim, to = (at<const int64_t>(slots)[t] * kv_heads + h) * dim;
+            variant_now.rms_norm(at<const float>(k) + from, at<const float>(k_weight), eps, dim, key);
+            rotation.turn(key, true);
+            store_row(key, dim, k_pool, half, to);
+            store_row(at<const float>(v) + from, dim, v_pool, half, to);
+        }
+    });
 }
 
 void attend(Address q, Address out, Address k_pool, Address v_pool, bool half, Address page_table,
@@ -167,92 +189,134 @@ NB_MODULE(_native, m) {
     m.def("num_threads", &num_threads);
     m.def("set_num_threads", &set_num_threads, nb::arg("count"), Release());
     m.def("linear",
-          [](Address x, int64_t tokens, const MatrixTuple& w, int levels, Address y) {
-              linear(at<const float>(x), tokens, matrix(w), levels, at<float>(y));
-          },
+          recordable([](Address x, int64_t tokens, const MatrixTuple& w, int levels, Address y) {
+              const Product product{matrix(w), at<float>(y)};
+              linears(Arena::begin(), at<const float>(x), tokens, &product, 1, levels);
+          }),
           nb::arg("x"), nb::arg("tokens"), nb::arg("w"), nb::arg("levels"), nb::arg("y"), Release());
+    m.def("linears",
+          recordable([](Address x, int64_t tokens, const std::vector<MatrixTuple>& ws, int levels, const std::vector<Address>& ys) {
+              std::vector<Product> products;
+              for (size_t i = 0; i < ws.size(); ++i) products.push_back({matrix(ws[i]), at<float>(ys[i])});
+              linears(Arena::begin(), at<const float>(x), tokens, products.data(),
+                      static_cast<int64_t>(products.size()), levels);
+          }),
+          nb::arg("x"), nb::arg("tokens"), nb::arg("ws"), nb::arg("levels"), nb::arg("ys"), Release());
+    m.def("gated_ffn",
+          recordable([](Address x, int64_t tokens, const MatrixTuple& gate, const MatrixTuple& up, const MatrixTuple& down,
+             const MatrixTuple& share, int levels, Address y) {
+              gated_ffn({at<const float>(x), tokens, matrix(gate), matrix(up), matrix(down), matrix(share), levels,
+                         at<float>(y)});
+          }),
+          nb::arg("x"), nb::arg("tokens"), nb::arg("gate"), nb::arg("up"), nb::arg("down"), nb::arg("share"),
+          nb::arg("levels"), nb::arg("y"), Release());
     m.def("expert_ffn",
-          [](Address x, int64_t tokens, int64_t k, const MatrixTuple& gate, const MatrixTuple& up,
-             const MatrixTuple& down, Address ids, Address weights, int levels, Address y) {
-              expert_ffn(at<const float>(x), tokens, k, matrix(gate), matrix(up), matrix(down),
-                         at<const int32_t>(ids), at<const float>(weights), levels, at<float>(y));
-          },
+          recordable([](Address x, int64_t tokens, int64_t k, const MatrixTuple& gate, const MatrixTuple& up,
+             const MatrixTuple& down, Address ids, Address weights, int levels, Address y, Address used) {
+              const int64_t experts =
+                  expert_ffn(at<const float>(x), tokens, k, matrix(gate), matrix(up), matrix(down),
+                             at<const int32_t>(ids), at<const float>(weights), levels, at<float>(y));
+              if (used != 0) {
+                  at<int64_t>(used)[0] += 1;
+                  at<int64_t>(used)[1] += experts;
+              }
+          }),
           nb::arg("x"), nb::arg("tokens"), nb::arg("k"), nb::arg("gate"), nb::arg("up"),
           nb::arg("down"), nb::arg("ids"), nb::arg("weights"), nb::arg("levels"), nb::arg("y"),
+          nb::arg("used"), Release());
+    m.def("embedding", recordable(&embed), nb::arg("ids"), nb::arg("tokens"), nb::arg("table"), nb::arg("out"),
           Release());
-    m.def("embedding", &embed, nb::arg("ids"), nb::arg("tokens"), nb::arg("table"), nb::arg("out"),
-          Release());
-    m.def("rms_norm", &norm, nb::arg("x"), nb::arg("weight"), nb::arg("eps"), nb::arg("rows"),
-          nb::arg("dim"), nb::arg("groups"), nb::arg("out"), Release());
-    m.def("rope", &rope, nb::arg("x"), nb::arg("positions"), nb::arg("inv_freq"), nb::arg("tokens"),
-          nb::arg("heads"), nb::arg("head_dim"), nb::arg("half"), nb::arg("neox"), Release());
-    m.def("swiglu", &swiglu, nb::arg("gate"), nb::arg("up"), nb::arg("rows"), nb::arg("width"),
+    m.def("rms_norm",
+          recordable([](Address x, Address weight, float eps, int64_t rows, int64_t dim, int64_t groups, Address out) {
+              rms_norm(at<const float>(x), at<const float>(weight), eps, rows, dim, groups, at<float>(out));
+          }),
+          nb::arg("x"), nb::arg("weight"), nb::arg("eps"), nb::arg("rows"), nb::arg("dim"), nb::arg("groups"),
           nb::arg("out"), Release());
-    m.def("router_topk", &topk, nb::arg("logits"), nb::arg("tokens"), nb::arg("experts"),
+    m.def("gated_norm",
+          recordable([](Address x, Address weight, float eps, Address gate, int64_t rows, int64_t dim, Address out) {
+              gated_norm(at<const float>(x), at<const float>(weight), eps, at<const float>(gate), rows, dim,
+                         at<float>(out));
+          }),
+          nb::arg("x"), nb::arg("weight"), nb::arg("eps"), nb::arg("gate"), nb::arg("rows"), nb::arg("dim"),
+          nb::arg("out"), Release());
+    m.def("rope", recordable(&rope), nb::arg("x"), nb::arg("positions"), nb::arg("inv_freq"), nb::arg("tokens"),
+          nb::arg("heads"), nb::arg("head_dim"), nb::arg("half"), nb::arg("neox"), Release());
+    m.def("swiglu", recordable(&swiglu), nb::arg("gate"), nb::arg("up"), nb::arg("rows"), nb::arg("width"),
+          nb::arg("out"), Release());
+    m.def("router_topk", recordable(&topk), nb::arg("logits"), nb::arg("tokens"), nb::arg("experts"),
           nb::arg("k"), nb::arg("normalise"), nb::arg("ids"), nb::arg("weights"), Release());
-    m.def("store_kv", &store_kv, nb::arg("source"), nb::arg("pool"), nb::arg("half"),
+    m.def("store_kv", recordable(&store_kv), nb::arg("source"), nb::arg("pool"), nb::arg("half"),
           nb::arg("slots"), nb::arg("tokens"), nb::arg("width"), Release());
-    m.def("attention", &attend, nb::arg("q"), nb::arg("out"), nb::arg("k_pool"), nb::arg("v_pool"),
+    m.def("attention_inputs", recordable(&attention_inputs), nb::arg("both"), nb::arg("k"), nb::arg("v"),
+          nb::arg("q_weight"), nb::arg("k_weight"), nb::arg("eps"), nb::arg("inv_freq"), nb::arg("positions"),
+          nb::arg("slots"), nb::arg("k_pool"), nb::arg("v_pool"), nb::arg("half"), nb::arg("q"), nb::arg("gate"),
+          nb::arg("sizes"), Release());
+    m.def("attention", recordable(&attend), nb::arg("q"), nb::arg("out"), nb::arg("k_pool"), nb::arg("v_pool"),
           nb::arg("half"), nb::arg("page_table"), nb::arg("sequence"), nb::arg("positions"),
           nb::arg("blocks"), nb::arg("sizes"), nb::arg("scale"), Release());
-    m.def("pool_index_keys", &index_keys, nb::arg("raw"), nb::arg("weight"), nb::arg("eps"),
+    m.def("pool_index_keys", recordable(&index_keys), nb::arg("raw"), nb::arg("weight"), nb::arg("eps"),
           nb::arg("inv_freq"), nb::arg("pool"), nb::arg("half"), nb::arg("partial"),
           nb::arg("page_table"), nb::arg("sequence"), nb::arg("positions"), nb::arg("offsets"),
           nb::arg("slots"), nb::arg("sizes"), Release());
-    m.def("select_blocks", &best_blocks, nb::arg("q"), nb::arg("pool"), nb::arg("half"),
+    m.def("select_blocks", recordable(&best_blocks), nb::arg("q"), nb::arg("pool"), nb::arg("half"),
           nb::arg("page_table"), nb::arg("sequence"), nb::arg("positions"), nb::arg("sizes"),
           nb::arg("blocks"), Release());
-    m.def("scaled_silu",
-          [](Address x, float scale, int64_t count, Address out) {
-              scaled_silu(at<const float>(x), scale, count, at<float>(out));
-          },
-          nb::arg("x"), nb::arg("scale"), nb::arg("count"), nb::arg("out"), Release());
     m.def("sigmoid_gate",
-          [](Address x, Address gate, int64_t count) {
+          recordable([](Address x, Address gate, int64_t count) {
               sigmoid_gate(at<float>(x), at<const float>(gate), count);
-          },
+          }),
           nb::arg("x"), nb::arg("gate"), nb::arg("count"), Release());
-    m.def("gated_mean",
-          [](Address x, Address gates, int64_t tokens, int64_t streams, int64_t dim, Address out) {
-              gated_mean(at<const float>(x), at<const float>(gates), tokens, streams, dim, at<float>(out));
-          },
-          nb::arg("x"), nb::arg("gates"), nb::arg("tokens"), nb::arg("streams"), nb::arg("dim"),
-          nb::arg("out"), Release());
+    m.def("mix_streams",
+          recordable([](Address h, Address norm, float eps, const MatrixTuple& down, const MatrixTuple& up,
+             const std::vector<MatrixTuple>& inject, int levels, int64_t tokens, int64_t streams, int64_t dim,
+             Address x, Address logits) {
+              const Matrix last = inject.empty() ? Matrix{} : matrix(inject[0]);
+              mix_streams({at<const float>(h), at<const float>(norm), eps, matrix(down), matrix(up),
+                           inject.empty() ? nullptr : &last, levels, tokens, streams, dim, at<float>(x),
+                           at<float>(logits)});
+          }),
+          nb::arg("h"), nb::arg("norm"), nb::arg("eps"), nb::arg("down"), nb::arg("up"), nb::arg("inject"),
+          nb::arg("levels"), nb::arg("tokens"), nb::arg("streams"), nb::arg("dim"), nb::arg("x"), nb::arg("logits"),
+          Release());
     m.def("gated_add",
-          [](Address acc, Address y, Address logits, int64_t tokens, int64_t streams, int64_t dim,
+          recordable([](Address acc, Address y, Address logits, int64_t tokens, int64_t streams, int64_t dim,
              float scale, float gain) {
               gated_add(at<float>(acc), at<const float>(y), at<const float>(logits), tokens, streams,
                         dim, scale, gain);
-          },
+          }),
           nb::arg("acc"), nb::arg("y"), nb::arg("logits"), nb::arg("tokens"), nb::arg("streams"),
           nb::arg("dim"), nb::arg("scale"), nb::arg("gain"), Release());
     m.def("ngram_gates",
-          [](Address keys, Address queries, int64_t rows, int64_t dim, Address out) {
+          recordable([](Address keys, Address queries, int64_t rows, int64_t dim, Address out) {
               ngram_gates(at<const float>(keys), at<const float>(queries), rows, dim, at<float>(out));
-          },
+          }),
           nb::arg("keys"), nb::arg("queries"), nb::arg("rows"), nb::arg("dim"), nb::arg("out"),
           Release());
     m.def("causal_conv",
-          [](Address x, Address kernel, Address state, Address out, Address offsets, Address slots,
+          recordable([](Address x, Address kernel, Address state, Address out, Address offsets, Address slots,
              const std::vector<int64_t>& sizes) {
               causal_conv({at<const float>(x), at<const float>(kernel), at<float>(state), at<float>(out),
                            {at<const int32_t>(offsets), at<const int32_t>(slots), sizes[0]},
                            sizes[1], sizes[2], sizes[3]});
-          },
+          }),
           nb::arg("x"), nb::arg("kernel"), nb::arg("state"), nb::arg("out"), nb::arg("offsets"),
           nb::arg("slots"), nb::arg("sizes"), Release());
     m.def("delta_rule",
-          [](Address qkv, Address beta, Address alpha, Address decay, Address dt_bias, Address state,
+          recordable([](Address qkv, Address beta, Address alpha, Address decay, Address dt_bias, Address state,
              Address out, Address offsets, Address slots, const std::vector<int64_t>& sizes) {
               delta_rule({at<const float>(qkv), at<const float>(beta), at<const float>(alpha),
                           at<const float>(decay), at<const float>(dt_bias), at<float>(state),
                           at<float>(out),
                           {at<const int32_t>(offsets), at<const int32_t>(slots), sizes[0]},
                           sizes[1], sizes[2], sizes[3], sizes[4], sizes[5]});
-          },
+          }),
           nb::arg("qkv"), nb::arg("beta"), nb::arg("alpha"), nb::arg("decay"), nb::arg("dt_bias"),
           nb::arg("state"), nb::arg("out"), nb::arg("offsets"), nb::arg("slots"), nb::arg("sizes"),
           Release());
+    nb::class_<Program>(m, "Program").def(nb::init<>());
+    m.def("record", [](Program& program) { recording = &program; }, nb::arg("program"));
+    m.def("stop_recording", [] { recording = nullptr; });
+    m.def("run_program", [](const Program& program) { program.run(); }, nb::arg("program"), Release());
     m.def("read_rows",
           [](int fd, Address offsets, int64_t count, int64_t row_bytes, Address out) {
               const ReadFailure failure =
@@ -261,5 +325,5 @@ NB_MODULE(_native, m) {
           },
           nb::arg("fd"), nb::arg("offsets"), nb::arg("count"), nb::arg("row_bytes"), nb::arg("out"),
           Release());
-    m.def("dequantize", &dequantize, nb::arg("w"), nb::arg("out"), Release());
+    m.def("dequantize", recordable(&dequantize), nb::arg("w"), nb::arg("out"), Release());
 }

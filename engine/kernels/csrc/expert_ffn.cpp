@@ -151,8 +151,8 @@ void over_rows(const Grouping& by, const Matrix& w, F f) {
 
 }  // namespace
 
-void expert_ffn(const float* x, int64_t tokens, int64_t k, const Matrix& gate, const Matrix& up,
-                const Matrix& down, const int32_t* ids, const float* weights, int levels, float* y) {
+int64_t expert_ffn(const float* x, int64_t tokens, int64_t k, const Matrix& gate, const Matrix& up,
+                   const Matrix& down, const int32_t* ids, const float* weights, int levels, float* y) {
     const Variant& v = variant();
     Arena& arena = Arena::begin();
     const Grouping by = group_by_expert(arena, ids, tokens, k, gate.experts);
@@ -181,6 +181,7 @@ void expert_ffn(const float* x, int64_t tokens, int64_t k, const Matrix& gate, c
             if (ids[i] >= 0) v.add_scaled(weights[i], partial.rows[by.place[i]], down.rows, out);
         }
     });
+    return by.num_groups;
 }
 
 }  // namespace lamina

@@ -185,9 +185,9 @@ struct Matrix {
     size_t expert_stride;  // bytes from one expert to the next
 };
 
-void linear(const float* x, int64_t tokens, const Matrix& w, int levels, float* y);
-void expert_ffn(const float* x, int64_t tokens, int64_t k, const Matrix& gate, const Matrix& up,
-                const Matrix& down, const int32_t* ids, const float* weights, int levels, float* y);
+// Returns how many different experts there were.
+int64_t expert_ffn(const float* x, int64_t tokens, int64_t k, const Matrix& gate, const Matrix& up,
+                   const Matrix& down, const int32_t* ids, const float* weights, int levels, float* y);
 
 struct AttentionBatch {
     const float* q;               // (tokens, heads, head_dim)

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels.h"
+#include "linear.h"
 #include "thread_pool.h"
 
 namespace lamina {
@@ -24,23 +24,57 @@ double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
 }  // namespace
 
-void scaled_silu(const float* x, float scale, int64_t count, float* out) {
-    over_pieces(count, [&](int64_t at, int64_t n) { variant().scaled_silu(x + at, scale, n, out + at); });
+void rms_norm(const float* x, const float* weight, float eps, int64_t rows, int64_t dim, int64_t groups, float* out) {
+    constexpr int64_t kRows = 16;
+    parallel_for((rows + kRows - 1) / kRows, [&](int64_t task) {
+        for (int64_t r = task * kRows; r < rows && r < (task + 1) * kRows; ++r) {
+            variant().rms_norm(x + r * dim, weight + r % groups * dim, eps, dim, out + r * dim);
+        }
+    });
+}
+
+void gated_norm(const float* x, const float* weight, float eps, const float* gate, int64_t rows, int64_t dim,
+                float* out) {
+    constexpr int64_t kRows = 16;
+    parallel_for((rows + kRows - 1) / kRows, [&](int64_t task) {
+        for (int64_t r = task * kRows; r < rows && r < (task + 1) * kRows; ++r) {
+            variant().rms_norm(x + r * dim, weight, eps, dim, out + r * dim);
+            variant().sigmoid_gate(out + r * dim, gate + r * dim, dim);
+        }
+    });
 }
 
 void sigmoid_gate(float* x, const float* gate, int64_t count) {
     over_pieces(count, [&](int64_t at, int64_t n) { variant().sigmoid_gate(x + at, gate + at, n); });
 }
 
-void gated_mean(const float* x, const float* gates, int64_t tokens, int64_t streams, int64_t dim,
-                float* out) {
-    const int64_t pieces = (dim + kPiece - 1) / kPiece;
-    parallel_for(tokens * pieces, [&](int64_t task) {
-        const int64_t t = task / pieces, at = task % pieces * kPiece;
-        const int64_t from = t * streams * dim + at;
-        variant().gated_mean(x + from, gates + from, streams, dim, std::min(kPiece, dim - at),
-                             out + t * dim + at);
-    });
+// A tile of tokens at a time: what lies between the products stays in a cache.
+void mix_streams(const StreamMix& m) {
+    constexpr int64_t kTile = 128;
+    Arena& arena = Arena::begin();
+    const int64_t width = m.streams * m.dim, tile = std::min(kTile, m.tokens);
+    float* normed = arena.take<float>(static_cast<size_t>(tile * width));
+    float* gates = arena.take<float>(static_cast<size_t>(tile * width));
+    float* low = arena.take<float>(static_cast<size_t>(tile * m.down.rows));
+    for (int64_t first = 0; first < m.tokens; first += tile) {
+        const Arena::Scope scope(arena);
+        const int64_t count = std::min(tile, m.tokens - first);
+        rms_norm(m.h + first * width, m.norm, m.eps, count * m.streams, m.dim, m.streams, normed);
+        Product products[2] = {{m.down, low}, {}};
+        if (m.inject != nullptr) products[1] = {*m.inject, m.logits + first * m.inject->rows};
+        linears(arena, normed, count, products, m.inject != nullptr ? 2 : 1, m.levels);
+        over_pieces(count * m.down.rows, [&](int64_t at, int64_t n) {
+            variant().scaled_silu(low + at, 1.0f / static_cast<float>(m.streams), n, low + at);
+        });
+        const Product back{m.up, gates};
+        linears(arena, low, count, &back, 1, m.levels);
+        const int64_t pieces = (m.dim + kPiece - 1) / kPiece;
+        parallel_for(count * pieces, [&](int64_t task) {
+            const int64_t t = task / pieces, at = task % pieces * kPiece, from = t * width + at;
+            variant().gated_mean(normed + from, gates + from, m.streams, m.dim, std::min(kPiece, m.dim - at),
+                                 m.x + (first + t) * m.dim + at);
+        });
+    }
 }
 
 void gated_add(float* acc, const float* y, const float* logits, int64_t tokens, int64_t streams,

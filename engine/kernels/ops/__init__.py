@@ -16,9 +16,18 @@ from engine.kernels.ops.matrix import (
     dequantize,
     embedding,
     expert_ffn,
+    gated_ffn,
     linear,
+    linears,
 )
-from engine.kernels.ops.paged import PagedTokens, Selection, attention, store_kv
+from engine.kernels.ops.paged import (
+    PagedTokens,
+    Selection,
+    attention,
+    attention_inputs,
+    store_kv,
+)
+from engine.kernels.ops.record import Program, Scratch
 from engine.kernels.ops.recurrent import (
     causal_conv,
     delta_rule,
@@ -34,35 +43,40 @@ from engine.kernels.ops.settings import (
 from engine.kernels.ops.spans import Spans
 from engine.kernels.ops.streams import (
     gated_add,
-    gated_mean,
+    gated_norm,
+    mix_streams,
     ngram_gates,
-    scaled_silu,
     sigmoid_gate,
 )
 
 __all__ = [
     "Activations",
     "PagedTokens",
+    "Program",
     "QuantMatrix",
     "RopeStyle",
+    "Scratch",
     "Selection",
     "Spans",
     "attention",
+    "attention_inputs",
     "causal_conv",
     "delta_rule",
     "dequantize",
     "embedding",
     "expert_ffn",
     "gated_add",
-    "gated_mean",
+    "gated_ffn",
+    "gated_norm",
     "linear",
+    "linears",
+    "mix_streams",
     "ngram_gates",
     "num_threads",
     "pool_index_keys",
     "rms_norm",
     "rope",
     "router_topk",
-    "scaled_silu",
     "select_blocks",
     "set_num_threads",
     "set_variant",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -14,6 +15,7 @@ from engine.errors import ShapeError
 from engine.gguf.types import GGMLType, row_bytes
 from engine.kernels import _native
 from engine.kernels.ops.checks import shaped
+from engine.kernels.ops.record import empty
 
 
 class Activations(Enum):
@@ -99,9 +101,53 @@ class QuantMatrix:
 def linear(x: Tensor, w: QuantMatrix, activations: Activations = Activations.F32) -> Tensor:
     """x (tokens, cols) -> (tokens, rows), x @ w.T. Float weights see float activations."""
     tokens, _ = shaped("x", x, (None, w.cols))
-    out = torch.empty(tokens, w.rows)
+    out = empty(tokens, w.rows)
     _native.linear(x.data_ptr(), tokens, w.native, activations.levels, out.data_ptr())
     return out
+
+
+def linears(
+    x: Tensor, weights: Sequence[QuantMatrix], activations: Activations = Activations.F32
+) -> list[Tensor]:
+    """`linear` of the same x (tokens, cols) with each matrix, in one go: [(tokens, rows), ...]."""
+    tokens, cols = shaped("x", x, (None, None))
+    if any(w.cols != cols for w in weights):
+        raise ShapeError(f"weights: columns {[w.cols for w in weights]}, x has {cols}")
+    out = [empty(tokens, w.rows) for w in weights]
+    _native.linears(
+        *(x.data_ptr(), tokens, [w.native for w in weights], activations.levels),
+        [y.data_ptr() for y in out],
+    )
+    return out
+
+
+def gated_ffn(
+    y: Tensor,
+    x: Tensor,
+    gate: QuantMatrix,
+    up: QuantMatrix,
+    down: QuantMatrix,
+    share: QuantMatrix,
+    activations: Activations = Activations.F32,
+) -> None:
+    """y += sigmoid(share x) * down(silu(gate x) * up x), in place.
+
+    x, y      (tokens, hidden)
+    gate, up  (ff, hidden)
+    down      (hidden, ff)
+    share     (1, hidden), how much of it each token takes
+    """
+    tokens, hidden = shaped("x", x, (None, gate.cols))
+    shaped("y", y, (tokens, hidden))
+    sizes = {"up": up, "down": down, "share": share}
+    expected = {"up": (gate.rows, hidden), "down": (hidden, gate.rows), "share": (1, hidden)}
+    for name, w in sizes.items():
+        if (w.rows, w.cols) != expected[name]:
+            raise ShapeError(f"{name}: {(w.rows, w.cols)}, {expected[name]} expected")
+    _native.gated_ffn(
+        *(x.data_ptr(), tokens, gate.native, up.native, down.native, share.native),
+        *(activations.levels, y.data_ptr()),
+    )
 
 
 def embedding(ids: Tensor, w: QuantMatrix) -> Tensor:
@@ -109,7 +155,7 @@ def embedding(ids: Tensor, w: QuantMatrix) -> Tensor:
     (tokens,) = shaped("ids", ids, (None,), torch.int64)
     if tokens and not 0 <= int(ids.min()) <= int(ids.max()) < w.rows:
         raise ShapeError(f"ids: a row outside 0..{w.rows - 1}")
-    out = torch.empty(tokens, w.cols)
+    out = empty(tokens, w.cols)
     _native.embedding(ids.data_ptr(), tokens, w.native, out.data_ptr())
     return out
 
@@ -122,6 +168,7 @@ def expert_ffn(
     ids: Tensor,
     weights: Tensor,
     activations: Activations = Activations.F32,
+    used: Tensor | None = None,
 ) -> Tensor:
     """Sum over a token's experts of weight * down(silu(gate x) * up x).
 
@@ -129,6 +176,7 @@ def expert_ffn(
     gate, up stacks of (ff, hidden); down a stack of (hidden, ff)
     ids      (tokens, k) int32; a negative id is skipped
     weights  (tokens, k)
+    used     (2,) int64, to which 1 is added, and the number of different experts
     returns  (tokens, hidden), summed in the order of ids
     """
     tokens, hidden = shaped("x", x, (None, gate.cols))
@@ -139,18 +187,21 @@ def expert_ffn(
         raise ShapeError(f"up: {(up.rows, up.cols, up.num_experts)}, gate has {sizes}")
     if (down.cols, down.rows, down.num_experts) != sizes:
         raise ShapeError(f"down: {(down.cols, down.rows, down.num_experts)}, gate has {sizes}")
+    if used is not None:
+        shaped("used", used, (2,), torch.int64)
     if ids.numel() and int(ids.max()) >= gate.num_experts:
         raise ShapeError(f"ids: an expert beyond {gate.num_experts - 1}")
-    out = torch.empty(tokens, hidden)
+    out = empty(tokens, hidden)
     _native.expert_ffn(
         *(x.data_ptr(), tokens, k, gate.native, up.native, down.native),
         *(ids.data_ptr(), weights.data_ptr(), activations.levels, out.data_ptr()),
+        0 if used is None else used.data_ptr(),
     )
     return out
 
 
 def dequantize(w: QuantMatrix) -> Tensor:
     """(num_experts * rows, cols), the exact float32 values of w; for tests and small tables."""
-    out = torch.empty(w.num_experts * w.rows, w.cols)
+    out = empty(w.num_experts * w.rows, w.cols)
     _native.dequantize(w.native, out.data_ptr())
     return out

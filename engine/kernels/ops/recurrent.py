@@ -6,12 +6,12 @@ cannot be seen in any bit of the results: a token's sums run in the same order e
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from engine.errors import ShapeError
 from engine.kernels import _native
 from engine.kernels.ops.checks import checked_head, shaped
+from engine.kernels.ops.record import empty
 from engine.kernels.ops.spans import Spans, checked_spans
 
 
@@ -33,7 +33,7 @@ def causal_conv(
         raise ShapeError(f"kernel: {taps} taps, {dilation} apart")
     slots, *_ = shaped("state", state, (None, (taps - 1) * dilation, channels))
     num_spans = checked_spans(spans, tokens, slots)
-    out = torch.empty_like(x)
+    out = empty(*x.shape)
     _native.causal_conv(
         *(x.data_ptr(), kernel.data_ptr(), state.data_ptr(), out.data_ptr()),
         *(spans.offsets.data_ptr(), spans.slots.data_ptr()),
@@ -78,7 +78,7 @@ def delta_rule(
     for name, constant in (("decay", decay), ("dt_bias", dt_bias)):
         shaped(name, constant, (heads,))
     num_spans = checked_spans(spans, tokens, slots)
-    out = torch.empty(tokens, heads, value_dim)
+    out = empty(tokens, heads, value_dim)
     _native.delta_rule(
         *(qkv.data_ptr(), beta.data_ptr(), alpha.data_ptr(), decay.data_ptr()),
         *(dt_bias.data_ptr(), state.data_ptr(), out.data_ptr()),

@@ -10,6 +10,7 @@ from torch import Tensor
 from engine.errors import ShapeError
 from engine.kernels import _native
 from engine.kernels.ops.checks import checked, shaped
+from engine.kernels.ops.record import empty
 
 
 class RopeStyle(Enum):
@@ -32,7 +33,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     if not weight.numel() or tuple(x.shape[-len(shape) :]) != shape:
         raise ShapeError(f"x: shape {tuple(x.shape)}, weight has {shape}")
     checked("x", x, torch.float32)
-    out, dim = torch.empty_like(x), shape[-1]
+    out, dim = empty(*x.shape), shape[-1]
     _native.rms_norm(
         *(x.data_ptr(), weight.data_ptr(), eps, x.numel() // dim, dim),
         *(weight.numel() // dim, out.data_ptr()),
@@ -59,7 +60,7 @@ def swiglu(gate: Tensor, up: Tensor) -> Tensor:
     """gate, up (rows, width) -> silu(gate) * up."""
     rows, width = shaped("gate", gate, (None, None))
     shaped("up", up, (rows, width))
-    out = torch.empty_like(gate)
+    out = empty(*gate.shape)
     _native.swiglu(gate.data_ptr(), up.data_ptr(), rows, width, out.data_ptr())
     return out
 
@@ -74,8 +75,10 @@ def router_topk(logits: Tensor, k: int, *, normalise: bool) -> tuple[Tensor, Ten
     tokens, experts = shaped("logits", logits, (None, None))
     if not 1 <= k <= experts:
         raise ShapeError(f"k: {k} of {experts} experts")
-    ids, weights = torch.empty(tokens, k, dtype=torch.int32), torch.empty(tokens, k)
+    ids, weights = empty(tokens, k, dtype=torch.int32), empty(tokens, k)
     _native.router_topk(
-        *(logits.data_ptr(), tokens, experts, k, normalise), ids.data_ptr(), weights.data_ptr()
+        *(logits.data_ptr(), tokens, experts, k, normalise),
+        ids.data_ptr(),
+        weights.data_ptr(),
     )
     return ids, weights

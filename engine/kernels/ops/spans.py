@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -17,14 +17,19 @@ class Spans:
 
     offsets  (sequences + 1,) int32, sequence i has rows offsets[i] .. offsets[i + 1] - 1
     slots    (sequences,) int32, where its state lies; no two are the same
+
+    What was checked once is not checked by every op: nobody changes the tensors meanwhile.
     """
 
     offsets: Tensor
     slots: Tensor
+    passed: set[object] = field(default_factory=set, repr=False, compare=False)
 
 
 def checked_spans(spans: Spans, tokens: int, num_slots: int) -> int:
     """The number of spans, which must cover all `tokens` and have slots of their own."""
+    if (tokens, num_slots) in spans.passed:
+        return spans.slots.shape[0]
     (sequences,) = shaped("slots", spans.slots, (None,), torch.int32)
     shaped("offsets", spans.offsets, (sequences + 1,), torch.int32)
     offsets, slots = spans.offsets.tolist(), spans.slots.tolist()
@@ -34,4 +39,5 @@ def checked_spans(spans: Spans, tokens: int, num_slots: int) -> int:
         raise ShapeError(f"slots: outside 0..{num_slots - 1}")
     if len(set(slots)) < sequences:
         raise ShapeError("slots: one is given twice")
+    spans.passed.add((tokens, num_slots))
     return sequences

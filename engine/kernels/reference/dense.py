@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -25,6 +27,28 @@ def dequantize(w: QuantMatrix) -> Tensor:
 def linear(x: Tensor, w: QuantMatrix, activations: Activations = Activations.F32) -> Tensor:
     """x (tokens, cols) -> (tokens, rows), x @ w.T."""
     return _rounded(_inputs(x, w, activations) @ _stack(w)[0].T)
+
+
+def linears(
+    x: Tensor, weights: Sequence[QuantMatrix], activations: Activations = Activations.F32
+) -> list[Tensor]:
+    """x (tokens, cols) -> [(tokens, rows), ...]."""
+    return [linear(x, w, activations) for w in weights]
+
+
+def gated_ffn(
+    y: Tensor,
+    x: Tensor,
+    gate: QuantMatrix,
+    up: QuantMatrix,
+    down: QuantMatrix,
+    share: QuantMatrix,
+    activations: Activations = Activations.F32,
+) -> None:
+    """y (tokens, hidden) += sigmoid(share x) * down(silu(gate x) * up x), in place."""
+    inner = swiglu(linear(x, gate, activations), linear(x, up, activations))
+    out = linear(inner, down, activations).double()
+    y.copy_(y.double() + torch.sigmoid(linear(x, share, activations).double()) * out)
 
 
 def embedding(ids: Tensor, w: QuantMatrix) -> Tensor:
@@ -74,6 +98,7 @@ def expert_ffn(
     ids: Tensor,
     weights: Tensor,
     activations: Activations = Activations.F32,
+    used: Tensor | None = None,
 ) -> Tensor:
     """Sum over a token's experts of weight * down(silu(gate x) * up x); negative ids are skipped.
 
@@ -89,6 +114,8 @@ def expert_ffn(
         inner = _swiglu(gates[expert] @ for_gate[token], ups[expert] @ for_up[token])
         middle = _inputs(torch.from_numpy(inner[None].astype(np.float32)), down, activations)[0]
         out[token] += float(weights[token, slot]) * (downs[expert] @ middle)
+    if used is not None:
+        used += torch.tensor([1, len({id for id in ids.flatten().tolist() if id >= 0})])
     return _rounded(out)
 
 
@@ -96,6 +123,28 @@ def store_kv(source: Tensor, pool: Tensor, slots: Tensor) -> None:
     """Write source (tokens, kv_heads, head_dim) to the places `slots` (tokens,) of the pool."""
     pages, page_tokens, *rest = pool.shape
     pool.view(pages * page_tokens, *rest)[slots] = source.to(pool.dtype)
+
+
+def attention_inputs(
+    both: Tensor,
+    k: Tensor,
+    v: Tensor,
+    q_weight: Tensor,
+    k_weight: Tensor,
+    eps: float,
+    inv_freq: Tensor,
+    positions: Tensor,
+    slots: Tensor,
+    k_pool: Tensor,
+    v_pool: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """both (tokens, heads, 2, head_dim) -> queries, gates (tokens, heads * head_dim)."""
+    q, key = rms_norm(both[:, :, 0], q_weight, eps), rms_norm(k, k_weight, eps)
+    for heads in (q, key):
+        rope(heads, positions, inv_freq, RopeStyle.NEOX)
+    store_kv(key, k_pool, slots)
+    store_kv(v, v_pool, slots)
+    return q, both[:, :, 1].flatten(1)
 
 
 def attention(
@@ -130,7 +179,7 @@ def round_activations(x: Tensor, levels: int = 127) -> Tensor:
 
     32 values share a scale of max / levels; what has no scale becomes 0, or NaN if not finite.
     """
-    blocks = x.numpy().reshape(x.shape[0], -1, 32)
+    blocks = x.numpy().reshape(x.shape[0], x.shape[1] // 32, 32)
     most = np.abs(blocks).max(-1, keepdims=True)
     usual = np.isfinite(most) & (most >= np.float32(1e-35))
     steps = np.divide(np.float32(levels), most, out=np.zeros_like(most), where=usual)

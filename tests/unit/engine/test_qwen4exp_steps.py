@@ -141,3 +141,31 @@ def test_invariants_hold_along_the_way(engine: ModelEngine) -> None:
     engine.check_invariants()
     engine.step(StepRequest(step=2, releases=(A,)))
     engine.check_invariants()
+
+
+def test_recorded_decode_steps_give_the_bits_of_a_prompt_whoever_takes_part(
+    engine: ModelEngine, whole: Logits
+) -> None:
+    """Steps of one, two and three sequences in any order and place run the same recorded pieces."""
+    begin(engine, A, B, C)
+    computed = dict.fromkeys((A, B, C), 0)
+    for round in range(8):
+        for group in ((A,), (A, B), (B,), (B, A), (A, B, C), (C, A, B), (C,)):
+            entries = tuple(
+                entry(id, PROMPT[computed[id] : computed[id] + 1], computed[id],
+                      first_page=10 * place if computed[id] == 0 else None)
+                for place, id in ((id - 1, id) for id in group)
+            )  # fmt: skip
+            rows = engine.forward_logits(entries)
+            for row, id in zip(rows, group, strict=True):
+                np.testing.assert_array_equal(row, whole[computed[id]], err_msg=f"{round}, {id}")
+                computed[id] += 1
+    assert min(computed.values()) > 16  # beyond what every position sees, where attention selects
+
+
+def test_what_a_step_returned_stays_when_others_follow(engine: ModelEngine) -> None:
+    begin(engine, A)
+    first = engine.forward_hidden((entry(A, PROMPT[:1], 0, first_page=0),))
+    kept = first.clone()
+    engine.forward_hidden((entry(A, PROMPT[1:2], 1),))
+    assert first.equal(kept)
