@@ -35,6 +35,7 @@ MIXES = {
     "a": "experts=Q2_0,down=Q2_0,trunk=Q8_0",
     "b": "experts=IQ2_XXS,down=IQ4_NL,trunk=Q5_K",
 }
+DEEP_LAYERS = 12  # what a step does once is a smaller share of it
 TYPE_MODEL = "--layers 3 --full-interval 3 --vocab 8192 --ngram-rows 100000 --experts 128".split()
 
 
@@ -61,10 +62,10 @@ class Bench:
             subprocess.run([*command, *flags], check=True, stdout=subprocess.DEVNULL)
         return path
 
-    def mix(self, name: str) -> Path:
-        """The model of a mix at the released widths, four layers."""
-        flags = ["--layers", "4", "--types", MIXES[name], "--ngram-rows", "2000000"]
-        return self.model(f"mix-{name}", *flags)
+    def mix(self, name: str, layers: int = 4) -> Path:
+        """The model of a mix at the released widths."""
+        flags = ["--layers", str(layers), "--types", MIXES[name], "--ngram-rows", "2000000"]
+        return self.model(f"mix-{name}" if layers == 4 else f"mix-{name}-{layers}", *flags)
 
     def lines(self, *command: str) -> Iterator[Record]:
         """The JSON lines that a command prints."""
@@ -149,12 +150,20 @@ def engine(bench: Bench) -> str:
         prefill = bench.lines(*run, "prefill", model, "--activations", "int8", *common)
         rows = [[line["context"], line["tokens_per_second"]] for line in prefill]
         out.append(f"Mix {name}, prefill:\n\n{table(('tokens', 'tokens/s'), rows)}")
-        overhead = next(bench.lines("bench/overhead.py", model, "--threads", str(bench.threads)))
-        out.append(
-            f"Mix {name}, one sequence: a decode step takes {overhead['step_ms']:.1f} ms, of which "
-            f"{100 * overhead['outside_native']:.1f} % outside native ops.\n"
-        )
+        out.append(outside_native(bench, name, 4))
+    out.append(outside_native(bench, "b", DEEP_LAYERS))
+    bench.mix("b", DEEP_LAYERS).unlink()
     return "\n".join(out)
+
+
+def outside_native(bench: Bench, mix: str, layers: int) -> str:
+    """A sentence on what a decode step of one sequence spends in Python and torch."""
+    model = str(bench.mix(mix, layers))
+    line = next(bench.lines("bench/overhead.py", model, "--threads", str(bench.threads)))
+    return (
+        f"Mix {mix}, {layers} layers, one sequence: a decode step takes {line['step_ms']:.1f} ms, "
+        f"of which {100 * line['outside_native']:.1f} % outside native ops.\n"
+    )
 
 
 def against(bench: Bench) -> str:

@@ -100,6 +100,7 @@ def _build(file: GGUFModel, config: EngineConfig, progress: Progress | None) -> 
     from engine.model.registry import build_model
     from engine.step import LoadedModel, ModelEngine
 
+    ops.keep_freed_memory()
     ops.set_num_threads(resolved.threads)
     # What is left to torch is moving a few rows; its own threads would spin on the cores of ours.
     torch.set_num_threads(1)

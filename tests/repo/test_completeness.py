@@ -14,7 +14,10 @@ import pytest
 from engine.kernels import ops, reference
 
 ROOT = Path(__file__).resolve().parents[2]
-SETTINGS = {"variants", "variant", "set_variant", "num_threads", "set_num_threads"}
+SETTINGS = {
+    *("variants", "variant", "set_variant", "num_threads", "set_num_threads"),
+    "keep_freed_memory",
+}
 OPS = sorted(
     name
     for name, value in vars(ops).items()

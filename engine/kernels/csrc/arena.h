@@ -24,14 +24,17 @@ public:
     // What is taken while a Scope lives is free again when it ends.
     class Scope {
     public:
-        explicit Scope(Arena& arena) : arena_(arena), pieces_(arena.pieces_.size()), used_(arena.used_) {}
-        ~Scope() { arena_.used_ = arena_.pieces_.size() == pieces_ ? used_ : 0; }
+        explicit Scope(Arena& arena) : arena_(arena), piece_(arena.piece_), used_(arena.used_) {}
+        ~Scope() {
+            arena_.piece_ = piece_;
+            arena_.used_ = used_;
+        }
         Scope(const Scope&) = delete;
         Scope& operator=(const Scope&) = delete;
 
     private:
         Arena& arena_;
-        const size_t pieces_, used_;
+        const size_t piece_, used_;
     };
 
     // `count` values without contents, on a cache line of their own.
@@ -53,32 +56,28 @@ private:
         size_t size;
     };
 
+    // From the current piece or the first one behind it that has room.
     void* bytes(size_t count) {
-        if (pieces_.empty() || pieces_.back().size - used_ < count) grow(count);
-        void* out = static_cast<uint8_t*>(pieces_.back().memory.get()) + used_;
+        while (piece_ < pieces_.size() && pieces_[piece_].size - used_ < count) {
+            ++piece_;
+            used_ = 0;
+        }
+        if (piece_ == pieces_.size()) grow(count);
+        void* out = static_cast<uint8_t*>(pieces_[piece_].memory.get()) + used_;
         used_ += count;
         return out;
     }
 
     void grow(size_t count) {
-        size_t size = pieces_.empty() ? kLeast : 2 * pieces_.back().size;
-        if (size < count) size = count;
+        const size_t twice = pieces_.empty() ? kLeast : 2 * pieces_.back().size, size = count < twice ? twice : count;
         pieces_.reserve(pieces_.size() + 1);
         pieces_.push_back({std::unique_ptr<void, Free>(::operator new(size, std::align_val_t(kLine))), size});
-        used_ = 0;
     }
 
-    // Several pieces become one that holds as much.
-    void reset() {
-        used_ = 0;
-        if (pieces_.size() < 2) return;
-        size_t total = 0;
-        for (const Piece& piece : pieces_) total += piece.size;
-        pieces_.clear();
-        grow(total);
-    }
+    void reset() { piece_ = used_ = 0; }
 
-    std::vector<Piece> pieces_;
+    std::vector<Piece> pieces_;  // each at least twice as large as the one before
+    size_t piece_ = 0;           // the one that is handed out, and how much of it
     size_t used_ = 0;
 };
 

@@ -11,6 +11,9 @@ static inline float lanes(const float* v) {
 #include "core_float.h"
 #include "core_bytes.h"
 
+// Floats side by side, as many as a register holds, where lanes do not meet.
+using Wide = std::conditional_t<kLanes == 16, Floats, Vec>;
+
 // exp(x) for x in [-87, 88], relative error below 2e-7: 2^n times a polynomial on [-ln2/2, ln2/2].
 static inline float exp_near(float x) {
     x = x < -87.0f ? -87.0f : x > 88.0f ? 88.0f : x;

@@ -3,18 +3,19 @@
 //
 // Order of sums: within a part over its positions, then over the parts from the first to the last.
 
-constexpr int kValueTile = 4;  // values added while a stretch of the output is in registers
+constexpr int kValueTile = 8;  // values added while a stretch of the output is in registers
 
 // out[g] += sum of weights[g][p] * values[p] over kTile positions, for every query head.
-template <int kTile>
+template <typename V, int kTile>
 static inline void add_values(const AttentionPart& part, int64_t p, const float* const* values) {
+    constexpr int64_t kWidth = sizeof(V) / sizeof(float);
     for (int64_t g = 0; g < part.group; ++g) {
-        Vec weight[kTile];
-        for (int i = 0; i < kTile; ++i) weight[i] = Vec::all(part.scores[g * part.count + p + i]);
+        V weight[kTile];
+        for (int i = 0; i < kTile; ++i) weight[i] = V::all(part.scores[g * part.count + p + i]);
         float* out = part.out + g * part.head_dim;
-        for (int64_t j = 0; j < part.head_dim; j += 8) {
-            Vec sum = Vec::load(out + j);
-            for (int i = 0; i < kTile; ++i) sum.add_product(weight[i], Vec::load(values[i] + j));
+        for (int64_t j = 0; j < part.head_dim; j += kWidth) {
+            V sum = V::load(out + j);
+            for (int i = 0; i < kTile; ++i) sum.add_product(weight[i], V::load(values[i] + j));
             sum.store(out + j);
         }
     }
@@ -32,15 +33,16 @@ static void attend_part(const AttentionPart& part) {
     for (int64_t g = 0; g < part.group; ++g)
         part.sum[g] = exponentials(part.scores + g * part.count, part.count, &part.most[g]);
     std::memset(part.out, 0, static_cast<size_t>(part.group * part.head_dim) * 4);
+    const bool wide = part.head_dim % (sizeof(Wide) / sizeof(float)) == 0;
     int64_t p = 0;
     for (; p + kValueTile <= part.count; p += kValueTile) {
         const float* values[kValueTile];
         for (int i = 0; i < kValueTile; ++i) values[i] = row(part.v_pool, p + i, i);
-        add_values<kValueTile>(part, p, values);
+        (wide ? add_values<Wide, kValueTile> : add_values<Vec, kValueTile>)(part, p, values);
     }
     for (; p < part.count; ++p) {
         const float* value = row(part.v_pool, p, 0);
-        add_values<1>(part, p, &value);
+        add_values<Vec, 1>(part, p, &value);
     }
 }
 

@@ -1,14 +1,24 @@
 // What moves along a sequence: a short convolution and the gated delta rule. Included by core.h.
 
+// kTaps rows at a time, so that sums stay in registers; `began`: out holds the sum of earlier taps.
+template <int kTaps>
+static void add_taps(const float* const* rows, const float* kernel, int64_t stride, int64_t count, bool began,
+                     float* __restrict out) {
+    const float* x[kTaps];
+    for (int i = 0; i < kTaps; ++i) x[i] = rows[i];
+    for (int64_t j = 0; j < count; ++j) {
+        float sum = began ? out[j] : 0.0f;
+        for (int i = 0; i < kTaps; ++i) sum += kernel[i * stride + j] * x[i][j];
+        out[j] = sum;
+    }
+}
+
 // out = silu(sum over taps of kernel[i] * rows[i]), taps in order.
 static void convolve(const float* const* rows, const float* kernel, int64_t taps, int64_t stride,
                      int64_t count, float* out) {
-    for (int64_t j = 0; j < count; ++j) out[j] = 0.0f;
-    for (int64_t i = 0; i < taps; ++i) {
-        const float* x = rows[i];
-        const float* w = kernel + i * stride;
-        for (int64_t j = 0; j < count; ++j) out[j] += w[j] * x[j];
-    }
+    int64_t i = 0;
+    for (; i + 4 <= taps; i += 4) add_taps<4>(rows + i, kernel + i * stride, stride, count, i > 0, out);
+    for (; i < taps; ++i) add_taps<1>(rows + i, kernel + i * stride, stride, count, i > 0, out);
     scaled_silu(out, 1.0f, count, out);
 }
 
@@ -61,8 +71,6 @@ static void delta_rule(const DeltaTask& t) {
         for (int64_t i = 0; i < t.key_dim; ++i) std::memcpy(s + i * stride, t.state + i * t.state_stride, row_bytes);
     }
     int64_t column = 0;
-    // As wide as registers are; as many side by side as have their sums in registers.
-    using Wide = std::conditional_t<kLanes == 16, Floats, Vec>;
     constexpr int64_t kSideBySide = 4 * sizeof(Wide) / sizeof(float);
     for (; column + kSideBySide <= t.columns; column += kSideBySide) {
         delta_columns<Wide, 4>(t, column, s + column, stride);

@@ -3,7 +3,7 @@
 // takes as long for 16 columns. Included by core_bytes.h.
 
 // Fewer tokens are faster without.
-constexpr int tiles_least(bool wide) { return wide ? 8 : 10; }
+constexpr int tiles_least(bool wide) { return wide ? 7 : 10; }
 
 // Tiles 0-3 hold sums, 4 and 5 activations, 6 and 7 weights.
 constexpr int kSumTiles = 4, kActivationTiles = 2, kWeightTiles = 2;
@@ -11,10 +11,11 @@ constexpr int kSumTiles = 4, kActivationTiles = 2, kWeightTiles = 2;
 constexpr int kPanels = 2;        // share the tiles of activations
 constexpr int kGroupsAtOnce = 2;  // sums of so many become floats together
 
-// The shapes of this thread's tiles.
+// The shapes of this thread's tiles, for `tokens` of at most kTileTokens at once: what a tile does takes
+// time for each.
 class TileShapes {
 public:
-    TileShapes() {
+    explicit TileShapes(int64_t tokens) {
         struct {
             uint8_t palette, start_row, reserved[14];
             uint16_t row_bytes[16];
@@ -24,7 +25,7 @@ public:
         shapes.palette = 1;
         for (int i = 0; i < kSumTiles + kActivationTiles + kWeightTiles; ++i) {
             const bool sums = i < kSumTiles, weights = i >= kSumTiles + kActivationTiles;
-            shapes.rows[i] = static_cast<uint8_t>(weights ? 8 : kTileTokens);
+            shapes.rows[i] = static_cast<uint8_t>(weights ? 8 : tokens);
             shapes.row_bytes[i] = static_cast<uint16_t>(sums || weights ? 64 : 32);
         }
         // gcc 12 does not know that the next instruction reads memory.
@@ -193,7 +194,7 @@ template <int type>
 static void dot_tiles_of(const Rows& rows, const QuantBlock& x, int64_t token, int64_t tokens, float* const* y) {
     using B = Block<type>;
     const auto multiply = x.wide ? multiply_tiles<B::has_min, true> : multiply_tiles<B::has_min, false>;
-    const TileShapes shapes;
+    const TileShapes shapes(smaller(kTileTokens, tokens));
     Panel panels[kPanels];
     alignas(64) float acc[kPanels][kByteTokens][kLanes];
     for (int64_t first = 0; first < rows.count; first += kPanels * kLanes) {

@@ -34,6 +34,7 @@ from engine.kernels.ops.recurrent import (
 )
 from engine.kernels.ops.rows import RopeStyle, rms_norm, rope, router_topk, swiglu
 from engine.kernels.ops.settings import (
+    keep_freed_memory,
     num_threads,
     set_num_threads,
     set_variant,
@@ -68,6 +69,7 @@ __all__ = [
     "gated_add",
     "gated_ffn",
     "gated_norm",
+    "keep_freed_memory",
     "linear",
     "linears",
     "mix_streams",

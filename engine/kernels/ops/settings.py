@@ -34,3 +34,8 @@ def set_num_threads(count: int) -> None:
     if not 1 <= count <= THREADS_MAX:
         raise ShapeError(f"count: {count} threads, 1 to {THREADS_MAX} are possible")
     _native.set_num_threads(count)
+
+
+def keep_freed_memory() -> None:
+    """Let memory that this process frees stay with it, for the next large tensor (glibc)."""
+    _native.keep_freed_memory()
