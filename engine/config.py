@@ -34,6 +34,7 @@ class EngineConfig:
     page_tokens: int = 16  # at least; the model may need a multiple of something
     step_tokens_max: int = 512
     sequences_max: int = 0  # sequences open at once; 0: by memory
+    expert_trace: Path | None = None  # file to which steps are appended, see experts/trace.py
 
     @property
     def companions(self) -> tuple[Path, ...]:

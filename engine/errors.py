@@ -5,6 +5,7 @@ EngineError
 ├── TextError          tokenizer or chat template metadata that cannot be used
 ├── PromptError        token ids or messages that this model cannot take
 ├── StepError          a step request that contradicts what the engine knows
+├── TraceError         a routing trace that cannot be read or written
 ├── StorageError       bytes of the model could not be read while it ran
 ├── NumericsError      the model gave NaN or infinity
 ├── ShapeError         arguments of an op with the wrong shape, dtype or layout
@@ -44,6 +45,13 @@ def printable(text: str) -> str:
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in text
     )
+
+
+class TraceError(EngineError):
+    """A routing trace that cannot be read or written: names the file and the reason."""
+
+    def __init__(self, path: Path | str, reason: str) -> None:
+        super().__init__(f"{printable(str(path))}: {printable(reason)}")
 
 
 class TextError(EngineError):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.config import EngineConfig, LoadProgress, resolve
-from engine.errors import EngineError, ModelFileError
+from engine.errors import EngineError, ModelFileError, TraceError
 from engine.gguf.census import Part, part_of
 from engine.gguf.reader import SPLIT_NAME, GGUFModel, open_gguf
 from engine.gguf.shape import ModelShape, model_shape
@@ -23,6 +23,8 @@ from engine.gguf.shape.qwen4exp import NGRAM_TABLE
 from engine.kv.layout import state_layout
 
 if TYPE_CHECKING:
+    from engine.experts.trace import TraceWriter
+    from engine.model.registry import Model
     from engine.step import ModelEngine
 
 PAGE_BYTES = 4096
@@ -108,6 +110,7 @@ def _build(file: GGUFModel, config: EngineConfig, progress: Progress | None) -> 
     model = build_model(shape, file, Activations(resolved.activations))
     try:
         _bring_in(file, progress)
+        trace = _trace(config, model)
     except BaseException:
         model.close()
         raise
@@ -121,7 +124,18 @@ def _build(file: GGUFModel, config: EngineConfig, progress: Progress | None) -> 
         weight_bytes=sum(tensor.num_bytes for tensor in file.tensors.values()),
         fixed_bytes_per_step=_fixed_bytes(file, shape),
     )
-    return ModelEngine(loaded, resolved)
+    return ModelEngine(loaded, resolved, trace)
+
+
+def _trace(config: EngineConfig, model: Model) -> TraceWriter | None:
+    """Where steps are traced, if they are to be."""
+    from engine.experts.trace import TraceWriter
+
+    if config.expert_trace is None:
+        return None
+    if model.experts is None:
+        raise TraceError(config.expert_trace, "the model has no routed experts to trace")
+    return TraceWriter(config.expert_trace, model.experts.shape)
 
 
 def _fixed_bytes(file: GGUFModel, shape: ModelShape) -> int:

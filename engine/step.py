@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass
 from itertools import accumulate
@@ -31,7 +32,9 @@ from engine.api import (
     StepStats,
 )
 from engine.config import EngineConfig
-from engine.errors import StepError
+from engine.errors import StepError, TraceError
+from engine.experts.store import ExpertUse
+from engine.experts.trace import TracedStep, TraceWriter
 from engine.gguf.reader import GGUFModel
 from engine.gguf.shape import ModelShape
 from engine.kv.layout import StateLayout
@@ -41,6 +44,8 @@ from engine.model.registry import Model
 from engine.rules import check_step
 from engine.sampler import sample
 from engine.sequence import Sequence
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +77,11 @@ class Snapshot:
 class ModelEngine:
     """A model and its open sequences. One thread owns it."""
 
-    def __init__(self, loaded: LoadedModel, config: EngineConfig) -> None:
+    def __init__(
+        self, loaded: LoadedModel, config: EngineConfig, trace: TraceWriter | None = None
+    ) -> None:
         self._loaded = loaded
+        self._trace = trace
         self._config = config
         self._sequences: dict[SequenceId, Sequence] = {}
         self._page_owner: dict[int, SequenceId] = {}
@@ -198,6 +206,11 @@ class ModelEngine:
         self.reset()
         self._loaded.model.close()
         self._loaded.file.close()
+        if self._trace is not None:
+            try:
+                self._trace.close()
+            except TraceError as error:
+                log.error("the end of the routing trace is lost: %s", error)
 
     def check_invariants(self) -> None:
         """Pages have one owner, and each sequence has pages for what it computed."""
@@ -266,13 +279,26 @@ class ModelEngine:
         model = self._loaded.model
         store, ngram = model.experts, model.ngram_table
         use = store.take_use() if store is not None else None
+        if use is not None and self._trace is not None and lengths:
+            self._trace_step(lengths, use)
         return StepStats(
             step_seconds=seconds,
             prefill_tokens=sum(n for n in lengths if n > 1),
             decode_tokens=sum(n for n in lengths if n == 1),
-            experts_used=use.unique_experts / use.layers if use and use.layers else 0.0,
+            experts_used=use.unique_per_layer if use else 0.0,
             weight_bytes_read=(self._loaded.fixed_bytes_per_step if lengths else 0)
             + (use.bytes_read if use else 0),
             index_seconds=index.take_seconds() if (index := model.index_use) else 0.0,
             ngram_wait_seconds=ngram.take_use().wait_seconds if ngram else 0.0,
         )
+
+    def _trace_step(self, lengths: list[int], use: ExpertUse) -> None:
+        """A trace that cannot be written ends; serving goes on without it."""
+        assert self._trace is not None
+        step = TracedStep(tokens=sum(lengths), decode=max(lengths) == 1, counts=use.counts)
+        try:
+            self._trace.add(step)
+        except TraceError as error:
+            log.error("the routing trace ends here: %s", error)
+            self._trace.close()  # what could not be written is no longer in it
+            self._trace = None

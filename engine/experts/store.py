@@ -17,8 +17,10 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from engine.experts.trace import TraceShape
 from engine.kernels import ops
 from engine.kernels.ops import Activations, QuantMatrix
 
@@ -43,11 +45,20 @@ class LayerExperts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpertUse:
-    """What the calls since the last `take_use` needed, for the step's statistics."""
+    """What the calls since the last `take_use` needed: those of one step.
 
-    layers: int = 0
-    unique_experts: int = 0  # summed over layers
+    counts  (layers, experts) int32, tokens of each expert
+    """
+
+    counts: NDArray[np.int32]
     bytes_read: int = 0
+
+    @property
+    def unique_per_layer(self) -> float:
+        """Different experts, mean of the layers that had any."""
+        unique = np.count_nonzero(self.counts, axis=1)
+        layers = np.count_nonzero(unique)
+        return float(unique.sum() / layers) if layers else 0.0
 
 
 class ExpertStore(Protocol):
@@ -61,6 +72,11 @@ class ExpertStore(Protocol):
         """What was used since the last call; starts counting anew."""
         ...
 
+    @property
+    def shape(self) -> TraceShape:
+        """How many experts there are in each layer, and their sizes."""
+        ...
+
 
 class MappedExperts:
     """Every expert is computed on the CPU from the mapped file; the page cache is the only tier."""
@@ -68,22 +84,24 @@ class MappedExperts:
     def __init__(self, layers: Sequence[LayerExperts], activations: Activations) -> None:
         self._layers = layers
         self._activations = activations
-        self._used = torch.zeros(len(layers), 2, dtype=torch.int64)  # calls, different experts
+        experts = max((one.num_experts for one in layers), default=0)
+        self._counts = torch.zeros(len(layers), experts, dtype=torch.int32)
         self._bytes = np.array([experts.bytes_per_expert for experts in layers])
 
     def compute(self, layer: int, x: Tensor, ids: Tensor, weights: Tensor) -> Tensor:
         experts = self._layers[layer]
         return ops.expert_ffn(
             *(x, experts.gate, experts.up, experts.down, ids, weights, self._activations),
-            used=self._used[layer],
+            counts=self._counts[layer],
         )
 
     def take_use(self) -> ExpertUse:
-        calls, unique = self._used.numpy().T
-        use = ExpertUse(
-            layers=int(calls.sum()),
-            unique_experts=int(unique.sum()),
-            bytes_read=int(unique @ self._bytes),
-        )
-        self._used.zero_()
-        return use
+        counts = self._counts.numpy().copy()
+        self._counts.zero_()
+        bytes_read = int(np.count_nonzero(counts, axis=1) @ self._bytes)
+        return ExpertUse(counts=counts, bytes_read=bytes_read)
+
+    @property
+    def shape(self) -> TraceShape:
+        sizes = tuple(int(size) for size in self._bytes)
+        return TraceShape(experts=self._counts.shape[1], expert_bytes=sizes)

@@ -39,7 +39,7 @@ def expert_ffn(
     weights: int,
     levels: int,
     y: int,
-    used: int,
+    counts: int,
 ) -> None: ...
 def embedding(ids: int, tokens: int, table: MatrixTuple, out: int) -> None: ...
 def rms_norm(

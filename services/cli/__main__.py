@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from engine.errors import EngineError
-from services.cli import bench, generate, inspect, logits, serve
+from services.cli import bench, generate, inspect, logits, policy_lab, serve
 from services.common.errors import ServiceError
 
 EXIT_REFUSED = 2  # bad input: a file, a flag, a prompt
@@ -28,7 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"lamina {version('lamina')}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (serve, generate, logits, bench, inspect):
+    for command in (serve, generate, logits, bench, policy_lab, inspect):
         command.add_parser(subparsers)
     return parser
 

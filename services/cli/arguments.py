@@ -35,6 +35,11 @@ def add_engine_flags(parser: argparse.ArgumentParser, *, activations: str = "f32
         help="f32 (exact) or int8 (fast; %(default)s)",
     )
     parser.add_argument(
+        "--expert-trace",
+        type=Path,
+        help="append which experts each step used to this file, for lamina policy-lab",
+    )
+    parser.add_argument(
         "--kv-tokens", type=count_or_auto, default=0, help="positions of KV cache; 0: auto"
     )
 
@@ -48,6 +53,7 @@ def engine_arguments(args: argparse.Namespace) -> list[str]:
         "--threads": args.threads,
         "--activations": args.activations,
         "--kv-tokens": args.kv_tokens,
+        "--expert-trace": args.expert_trace,
     }
     given = {flag: str(value) for flag, value in values.items() if value is not None}
     return [word for flag_and_value in given.items() for word in flag_and_value]
@@ -64,6 +70,7 @@ def engine_config(args: argparse.Namespace, *, sequences_max: int = 0) -> Engine
         activations=args.activations,
         kv_tokens=args.kv_tokens,
         sequences_max=sequences_max,
+        expert_trace=args.expert_trace,
     )
 
 

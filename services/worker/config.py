@@ -31,6 +31,9 @@ class WorkerConfig:
     kv_type: str = flag("type of the KV cache", default="auto", kind=one_of("auto", "f32", "f16"))
     step_tokens_max: int = flag("tokens of a step", default=256, kind=count)
     sequences_max: int = flag("sequences open at once; 0: auto", default=0, kind=count_or_auto)
+    expert_trace: Path | None = flag(
+        "append which experts each step used to this file", default=None, kind=Path
+    )
     drain_seconds: float = flag("to finish on SIGTERM", default=30.0, kind=seconds)
     log_level: str = flag("debug, info, warning or error", default="info", kind=log_level)
 
@@ -48,4 +51,5 @@ class WorkerConfig:
             kv_type=self.kv_type,
             step_tokens_max=self.step_tokens_max,
             sequences_max=self.sequences_max,
+            expert_trace=self.expert_trace,
         )

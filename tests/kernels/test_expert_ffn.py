@@ -57,7 +57,10 @@ def assert_as_reference(experts: Experts, ids: list[list[int]], mode: Activation
     table, weights = routing(ids)
     x = activations(len(ids), experts.gate.cols) * 0.1
     args = (x, experts.gate, experts.up, experts.down, table, weights, mode)
-    actual, expected = ops.expert_ffn(*args), reference.expert_ffn(*args)
+    counts, expected_counts = torch.ones(EXPERTS).int(), torch.ones(EXPERTS).int()
+    actual = ops.expert_ffn(*args, counts=counts)
+    expected = reference.expert_ffn(*args, counts=expected_counts)
+    assert torch.equal(counts, expected_counts)
     most = float(expected.abs().max())
     assert most > 0
     assert float((actual - expected).abs().max()) <= BOUNDS[mode] * most
@@ -123,6 +126,14 @@ def test_token_without_experts_gets_zeros(mode: Activations, variant: str) -> No
     out = ops.expert_ffn(x, experts.gate, experts.up, experts.down, ids, weights, mode)
     assert torch.equal(out[0], torch.zeros(HIDDEN))
     assert bool(out[1].any())
+
+
+def test_tokens_of_each_expert_are_counted() -> None:
+    experts, (ids, weights) = layer(), routing([[1, 4], [4, -1], [4, 1]])
+    counts = torch.tensor([7, 0, 0, 0, 0, 0], dtype=torch.int32)
+    x = activations(3, HIDDEN)
+    ops.expert_ffn(x, experts.gate, experts.up, experts.down, ids, weights, counts=counts)
+    assert counts.tolist() == [7, 2, 0, 0, 3, 0]
 
 
 @each_mode

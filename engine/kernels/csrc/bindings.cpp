@@ -227,18 +227,13 @@ NB_MODULE(_native, m) {
           nb::arg("levels"), nb::arg("y"), Release());
     m.def("expert_ffn",
           recordable([](Address x, int64_t tokens, int64_t k, const MatrixTuple& gate, const MatrixTuple& up,
-             const MatrixTuple& down, Address ids, Address weights, int levels, Address y, Address used) {
-              const int64_t experts =
-                  expert_ffn(at<const float>(x), tokens, k, matrix(gate), matrix(up), matrix(down),
-                             at<const int32_t>(ids), at<const float>(weights), levels, at<float>(y));
-              if (used != 0) {
-                  at<int64_t>(used)[0] += 1;
-                  at<int64_t>(used)[1] += experts;
-              }
+             const MatrixTuple& down, Address ids, Address weights, int levels, Address y, Address counts) {
+              expert_ffn(at<const float>(x), tokens, k, matrix(gate), matrix(up), matrix(down),
+                         at<const int32_t>(ids), at<const float>(weights), levels, at<float>(y), at<int32_t>(counts));
           }),
           nb::arg("x"), nb::arg("tokens"), nb::arg("k"), nb::arg("gate"), nb::arg("up"),
           nb::arg("down"), nb::arg("ids"), nb::arg("weights"), nb::arg("levels"), nb::arg("y"),
-          nb::arg("used"), Release());
+          nb::arg("counts"), Release());
     m.def("embedding", recordable(&embed), nb::arg("ids"), nb::arg("tokens"), nb::arg("table"), nb::arg("out"),
           Release());
     m.def("rms_norm",

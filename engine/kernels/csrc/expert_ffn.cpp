@@ -151,8 +151,8 @@ void over_rows(const Grouping& by, const Matrix& w, F f) {
 
 }  // namespace
 
-int64_t expert_ffn(const float* x, int64_t tokens, int64_t k, const Matrix& gate, const Matrix& up,
-                   const Matrix& down, const int32_t* ids, const float* weights, int levels, float* y) {
+void expert_ffn(const float* x, int64_t tokens, int64_t k, const Matrix& gate, const Matrix& up, const Matrix& down,
+                const int32_t* ids, const float* weights, int levels, float* y, int32_t* counts) {
     const Variant& v = variant();
     Arena& arena = Arena::begin();
     const Grouping by = group_by_expert(arena, ids, tokens, k, gate.experts);
@@ -181,7 +181,9 @@ int64_t expert_ffn(const float* x, int64_t tokens, int64_t k, const Matrix& gate
             if (ids[i] >= 0) v.add_scaled(weights[i], partial.rows[by.place[i]], down.rows, out);
         }
     });
-    return by.num_groups;
+    for (int64_t g = 0; counts != nullptr && g < by.num_groups; ++g) {
+        counts[by.groups[g].expert] += static_cast<int32_t>(by.groups[g].count);
+    }
 }
 
 }  // namespace lamina

@@ -185,9 +185,9 @@ struct Matrix {
     size_t expert_stride;  // bytes from one expert to the next
 };
 
-// Returns how many different experts there were.
-int64_t expert_ffn(const float* x, int64_t tokens, int64_t k, const Matrix& gate, const Matrix& up,
-                   const Matrix& down, const int32_t* ids, const float* weights, int levels, float* y);
+// counts[expert], unless null, grows by how many pairs each had.
+void expert_ffn(const float* x, int64_t tokens, int64_t k, const Matrix& gate, const Matrix& up, const Matrix& down,
+                const int32_t* ids, const float* weights, int levels, float* y, int32_t* counts);
 
 struct AttentionBatch {
     const float* q;               // (tokens, heads, head_dim)

@@ -168,7 +168,7 @@ def expert_ffn(
     ids: Tensor,
     weights: Tensor,
     activations: Activations = Activations.F32,
-    used: Tensor | None = None,
+    counts: Tensor | None = None,
 ) -> Tensor:
     """Sum over a token's experts of weight * down(silu(gate x) * up x).
 
@@ -176,7 +176,7 @@ def expert_ffn(
     gate, up stacks of (ff, hidden); down a stack of (hidden, ff)
     ids      (tokens, k) int32; a negative id is skipped
     weights  (tokens, k)
-    used     (2,) int64, to which 1 is added, and the number of different experts
+    counts   (experts,) int32, to each of which the number of its tokens is added
     returns  (tokens, hidden), summed in the order of ids
     """
     tokens, hidden = shaped("x", x, (None, gate.cols))
@@ -187,15 +187,15 @@ def expert_ffn(
         raise ShapeError(f"up: {(up.rows, up.cols, up.num_experts)}, gate has {sizes}")
     if (down.cols, down.rows, down.num_experts) != sizes:
         raise ShapeError(f"down: {(down.cols, down.rows, down.num_experts)}, gate has {sizes}")
-    if used is not None:
-        shaped("used", used, (2,), torch.int64)
+    if counts is not None:
+        shaped("counts", counts, (gate.num_experts,), torch.int32)
     if ids.numel() and int(ids.max()) >= gate.num_experts:
         raise ShapeError(f"ids: an expert beyond {gate.num_experts - 1}")
     out = empty(tokens, hidden)
     _native.expert_ffn(
         *(x.data_ptr(), tokens, k, gate.native, up.native, down.native),
         *(ids.data_ptr(), weights.data_ptr(), activations.levels, out.data_ptr()),
-        0 if used is None else used.data_ptr(),
+        0 if counts is None else counts.data_ptr(),
     )
     return out
 

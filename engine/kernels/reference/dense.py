@@ -98,7 +98,7 @@ def expert_ffn(
     ids: Tensor,
     weights: Tensor,
     activations: Activations = Activations.F32,
-    used: Tensor | None = None,
+    counts: Tensor | None = None,
 ) -> Tensor:
     """Sum over a token's experts of weight * down(silu(gate x) * up x); negative ids are skipped.
 
@@ -114,8 +114,8 @@ def expert_ffn(
         inner = _swiglu(gates[expert] @ for_gate[token], ups[expert] @ for_up[token])
         middle = _inputs(torch.from_numpy(inner[None].astype(np.float32)), down, activations)[0]
         out[token] += float(weights[token, slot]) * (downs[expert] @ middle)
-    if used is not None:
-        used += torch.tensor([1, len({id for id in ids.flatten().tolist() if id >= 0})])
+    if counts is not None:
+        counts += torch.bincount(ids[ids >= 0], minlength=gate.num_experts).int()
     return _rounded(out)
 
 
