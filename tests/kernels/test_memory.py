@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import torch
+
+from engine.kernels import ops
+
 ROOT = Path(__file__).resolve().parents[2]
 FAULTS = """
 import resource, torch
@@ -31,3 +35,9 @@ def test_freed_memory_is_used_again_without_page_faults() -> None:
     usual, kept = map(int, done.stdout.split())
     assert usual > 10_000  # or the test says nothing
     assert kept < 1_000
+
+
+def test_keeping_memory_may_be_asked_for_in_every_engine_of_a_process() -> None:
+    for _ in range(3):
+        ops.keep_freed_memory()
+        assert torch.ones(1 << 20).sum() == 1 << 20
