@@ -110,7 +110,7 @@ def _build(file: GGUFModel, config: EngineConfig, progress: Progress | None) -> 
     model = build_model(shape, file, Activations(resolved.activations))
     try:
         _bring_in(file, progress)
-        trace = _trace(config, model)
+        trace = _trace(config, model, shape.layers)
     except BaseException:
         model.close()
         raise
@@ -127,15 +127,18 @@ def _build(file: GGUFModel, config: EngineConfig, progress: Progress | None) -> 
     return ModelEngine(loaded, resolved, trace)
 
 
-def _trace(config: EngineConfig, model: Model) -> TraceWriter | None:
-    """Where steps are traced, if they are to be."""
+def _trace(config: EngineConfig, model: Model, layers: int) -> TraceWriter | None:
+    """Where steps are traced, if they are to be; a draft block is in none of them."""
     from engine.experts.trace import TraceWriter
 
     if config.expert_trace is None:
         return None
     if model.experts is None:
         raise TraceError(config.expert_trace, "the model has no routed experts to trace")
-    return TraceWriter(config.expert_trace, model.experts.shape)
+    shape = model.experts.shape
+    return TraceWriter(
+        config.expert_trace, replace(shape, expert_bytes=shape.expert_bytes[:layers])
+    )
 
 
 def _fixed_bytes(file: GGUFModel, shape: ModelShape) -> int:

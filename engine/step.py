@@ -131,7 +131,9 @@ class ModelEngine:
         request = StepRequest(step=0, entries=entries)
         self._check(request)
         self._apply(request)
-        return self._forward(entries).clone()  # the model uses its memory again
+        hidden = self._forward(entries).clone()  # the model uses its memory again
+        self._forget_use()
+        return hidden
 
     @torch.inference_mode()
     def forward_logits(self, entries: tuple[StepEntry, ...]) -> NDArray[np.float32]:
@@ -160,6 +162,7 @@ class ModelEngine:
         span = Span(pages=s.pages, slot=s.slot, first=position, count=count)
         where, memory = places([span], self._config.page_tokens), self._loaded.memory
         wide = model.draft.forward(hidden, torch.tensor(next_tokens), where, memory)
+        self._forget_use()
         return model.draft.logits(wide).numpy(), wide
 
     def pretend(self, sequence: SequenceId, num_tokens: int, new_pages: tuple[int, ...]) -> None:
@@ -197,6 +200,7 @@ class ModelEngine:
 
     def reset(self) -> None:
         """Release every sequence."""
+        self._forget_use()
         self._free_slots.extend(sequence.slot for sequence in self._sequences.values())
         self._sequences.clear()
         self._page_owner.clear()
@@ -295,10 +299,16 @@ class ModelEngine:
     def _trace_step(self, lengths: list[int], use: ExpertUse) -> None:
         """A trace that cannot be written ends; serving goes on without it."""
         assert self._trace is not None
-        step = TracedStep(tokens=sum(lengths), decode=max(lengths) == 1, counts=use.counts)
+        counts = use.counts[: self._trace.layers]  # without the draft block's
+        step = TracedStep(tokens=sum(lengths), decode=max(lengths) == 1, counts=counts)
         try:
             self._trace.add(step)
         except TraceError as error:
             log.error("the routing trace ends here: %s", error)
             self._trace.close()  # what could not be written is no longer in it
             self._trace = None
+
+    def _forget_use(self) -> None:
+        """What experts were used outside steps is in nobody's statistics."""
+        if (store := self._loaded.model.experts) is not None:
+            store.take_use()

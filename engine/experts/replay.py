@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.experts.policy import Keys, Policy, Scores
-from engine.experts.trace import TracedStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +42,6 @@ class Replayed:
         return self.hits / used if used else 0.0
 
 
-def step_keys(steps: Sequence[TracedStep]) -> list[Keys]:
-    """The keys of each step, ascending."""
-    return [np.flatnonzero(step.counts) for step in steps]
-
-
 def replay(
     steps: Sequence[Keys],
     policy: Policy,
@@ -59,14 +53,17 @@ def replay(
     resident = np.zeros(key_bytes.size, np.bool_)
     since = np.zeros(key_bytes.size, np.int64)
     hits = misses = missed_bytes = promoted = promoted_bytes = 0
+    wanted: list[Keys] = []  # missed since slots last changed
     for number, keys in enumerate(steps):
         missed = keys[~resident[keys]]
         hits += keys.size - missed.size
         misses += missed.size
         missed_bytes += int(key_bytes[missed].sum())
         policy.observe(number, keys)
+        wanted.append(missed)
         if (number + 1) % limits.round_steps:
             continue
+        missed, wanted = np.unique(np.concatenate(wanted)), []
         stays = number - since < limits.dwell_steps
         taken, given_up = changes(policy, policy.scores(number), resident & ~stays, missed, keys,
                                   free=slots - int(np.count_nonzero(resident)),
@@ -95,7 +92,8 @@ def changes(
     """Keys that take a slot, best first, and those that give one up.
 
     scores, may_leave  (keys,); may_leave: residents whose slot may be given to another
-    missed, used       keys of the last step
+    missed             keys that steps since the last round used and did not find
+    used               keys of the last step
     free               slots that hold nothing
     most               keys that may take a slot
     """

@@ -15,10 +15,12 @@ more cuts off a torn record first.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +37,7 @@ RECORD = struct.Struct("<II")
 STEP = struct.Struct("<IB")
 TOKENS_MAX = 65_535
 PAYLOAD_MAX = 64 << 20  # a larger one is damage
+KEYS_MAX = 1 << 20  # layers * experts
 FLUSH_STEPS = 64
 Counts = NDArray[np.int32]
 
@@ -80,6 +83,11 @@ class TraceWriter:
             self._file.close()
             raise
 
+    @property
+    def layers(self) -> int:
+        """How many layers the steps must have."""
+        return self._shape.layers
+
     def add(self, step: TracedStep) -> None:
         """One more step; it is on its way to the file within FLUSH_STEPS of them."""
         payload = _payload(step)
@@ -90,19 +98,18 @@ class TraceWriter:
     def flush(self) -> None:
         """Write what was added. Raises TraceError, and what was not written whole is cut off."""
         data, self._unwritten = b"".join(self._unwritten), []
-        end = self._file.seek(0, os.SEEK_END)
         try:
             self._write(data)
         except OSError as error:
-            self._file.truncate(end)
             raise TraceError(self._path, error.strerror or str(error)) from None
 
     def close(self) -> None:
-        """Write the rest and close; closing twice is fine."""
-        if not self._file.closed:
-            try:
+        """Write the rest and close; closing twice is fine. Raises TraceError."""
+        try:
+            if self._unwritten:
                 self.flush()
-            finally:
+        finally:
+            with suppress(OSError):  # nothing is left that could be lost
                 self._file.close()
 
     def __enter__(self) -> Self:
@@ -117,20 +124,36 @@ class TraceWriter:
         self.close()
 
     def _write(self, data: bytes) -> None:
-        """All of it: a file that is nearly full takes a part first."""
+        """All of it or nothing: a file that is nearly full takes a part first."""
+        end = self._file.seek(0, os.SEEK_END)
         rest = memoryview(data)
-        while rest:
-            rest = rest[self._file.write(rest) :]
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError:
+            with suppress(OSError):  # then the next writer cuts it off
+                self._file.truncate(end)
+            raise
 
     def _begin(self) -> None:
         """A header in an empty file; behind the last whole record of another."""
-        if self._file.seek(0, os.SEEK_END) == 0:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TraceError(self._path, "another process writes it") from None
+        size = self._file.seek(0, os.SEEK_END)
+        if size == 0:
             self._write(_header(self._shape))
             return
         with self._path.open("rb") as file:
             if read_shape(file, self._path) != self._shape:
                 raise TraceError(self._path, "it is the trace of another model")
             end = file.tell() + sum(RECORD.size + len(payload) for payload in _payloads(file))
+            file.seek(end)
+            head = file.read(RECORD.size)
+        # A torn record is the last one. Whole records behind a bad one are not ours to throw away.
+        if len(head) == RECORD.size and end + RECORD.size + RECORD.unpack(head)[0] < size:
+            raise TraceError(self._path, f"damaged at byte {end}; move it away")
         self._file.truncate(end)
 
 
@@ -157,7 +180,7 @@ def read_shape(file: BinaryIO, path: Path) -> TraceShape:
     if version != VERSION:
         raise TraceError(path, f"version {version} of routing traces, {VERSION} is known")
     sizes = file.read(8 * layers)
-    if len(sizes) < 8 * layers or not layers or not experts:
+    if len(sizes) < 8 * layers or not 0 < layers * experts <= KEYS_MAX:
         raise TraceError(path, f"a header of {layers} layers with {experts} experts, cut off")
     return TraceShape(experts=experts, expert_bytes=struct.unpack(f"<{layers}Q", sizes))
 

@@ -17,8 +17,9 @@ from engine.errors import PromptError, TraceError
 from services.common.config import count
 
 if TYPE_CHECKING:
+    from engine.experts.policy import Keys
     from engine.experts.replay import Limits, Replayed
-    from engine.experts.trace import TracedStep, TraceShape
+    from engine.experts.trace import TraceShape
 
 SHARES = "4,8,12.5,25,50"
 OPTIMUM = "belady"
@@ -42,13 +43,15 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """A table, or a record per policy and share."""
+    import numpy as np
+
     from engine.experts.replay import Limits
     from engine.experts.trace import read_trace
 
     shares = _shares(args.shares)
     shape, steps = read_trace(args.trace)
     wanted = {"decode": (True,), "prefill": (False,), "all": (True, False)}[args.steps]
-    kept = [step for step in steps if step.decode in wanted]
+    kept = [np.flatnonzero(step.counts) for step in steps if step.decode in wanted]
     if not kept:
         raise TraceError(args.trace, "it has no steps" + _of_kind(args.steps))
     limits = Limits(
@@ -80,14 +83,13 @@ def _shares(text: str) -> list[float]:
 
 
 def _records(
-    shape: TraceShape, steps: list[TracedStep], shares: list[float], limits: Limits
+    shape: TraceShape, keys: list[Keys], shares: list[float], limits: Limits
 ) -> Iterator[Record]:
     import numpy as np
 
     from engine.experts.policy import POLICIES, Belady
-    from engine.experts.replay import Limits, replay, step_keys
+    from engine.experts.replay import Limits, replay
 
-    keys = step_keys(steps)
     key_bytes = np.repeat(np.array(shape.expert_bytes), shape.experts)
     for share in shares:
         slots = int(key_bytes.size * share / 100)

@@ -62,9 +62,9 @@ class Program:
         """Calls of this thread's ops are recorded as they are made."""
         assert _thread.program is None, "programs are not recorded inside each other"
         self._scratch.restart()
-        _thread.program = self
-        _native.record(self._calls)
         try:
+            _thread.program = self
+            _native.record(self._calls)
             yield
         finally:
             _native.stop_recording()

@@ -117,6 +117,11 @@ def test_promotions_and_rounds_are_limited() -> None:
         assert run(make(NUM_KEYS), steps, 3, limits).promotions <= 100 // 4
 
 
+def test_what_any_step_of_a_round_missed_may_take_a_slot() -> None:
+    steps = [keys(0), keys(1), keys(2), keys(3), keys(0, 1, 2, 3)]
+    assert run(Lru(NUM_KEYS), steps, 4, Limits(round_steps=4)).hits == 4
+
+
 def test_an_expert_keeps_its_slot_for_as_long_as_it_dwells() -> None:
     steps = [keys(n % 3) for n in range(60)]
     assert run(Lru(NUM_KEYS), steps, 2).promotions == 60

@@ -103,6 +103,7 @@ BAD = {
     "other": (b"GGUF" + bytes(60), "not a routing trace"),
     "version": (b"LAMTRACE" + bytes([9, 0, 1, 0, 1, 0, 0, 0]), "version 9"),
     "no layers": (b"LAMTRACE" + bytes([1, 0, 0, 0, 8, 0, 0, 0]), "0 layers"),
+    "huge": (b"LAMTRACE" + bytes([1, 0, 255, 255, 255, 255, 0, 0]) + bytes(8 * 65_535), "65535"),
     "cut off": (b"LAMTRACE" + bytes([1, 0, 3, 0, 8, 0, 0, 0, 1]), "cut off"),
 }
 
@@ -121,6 +122,35 @@ def test_a_trace_of_another_model_is_not_added_to(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="another model"):
         TraceWriter(path, other)
     assert_steps(read(path), range(3))
+
+
+def test_whole_records_behind_a_damaged_one_are_not_cut_off(tmp_path: Path) -> None:
+    path = written(tmp_path / "t", 5)
+    data = bytearray(path.read_bytes())
+    data[60] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(TraceError, match="damaged at byte"):
+        TraceWriter(path, SHAPE)
+    assert path.read_bytes() == data
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path / "t", SHAPE) as writer:
+        with pytest.raises(TraceError, match="another process writes it"):
+            TraceWriter(tmp_path / "t", SHAPE)
+        writer.add(step(0))
+    assert_steps(read(tmp_path / "t"), range(1))
+
+
+def test_a_header_that_does_not_fit_leaves_an_empty_file(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+    try:
+        with pytest.raises(TraceError, match="File too large"):
+            TraceWriter(tmp_path / "t", SHAPE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert_steps(read(written(tmp_path / "t", 2)), range(2))
 
 
 def test_a_missing_folder_and_a_missing_file_are_named(tmp_path: Path) -> None:
