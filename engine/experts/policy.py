@@ -67,18 +67,8 @@ class Lfu:
         return self._count + self._recent.scores(step) / (step + 2)
 
 
-class Lfru:
+class Lfru(Lfu):
     """Frequency over age: uses so far by the steps since the last one."""
-
-    always_admits = True
-
-    def __init__(self, num_keys: int) -> None:
-        self._count = np.zeros(num_keys)
-        self._recent = Lru(num_keys)
-
-    def observe(self, step: int, keys: Keys) -> None:
-        self._count[keys] += 1
-        self._recent.observe(step, keys)
 
     def scores(self, step: int) -> Scores:
         return self._count / (step + 2 - self._recent.scores(step))

@@ -174,7 +174,7 @@ void dequantize(const MatrixTuple& m, Address out) {
 }
 
 // Memory that was freed stays with the process: a prompt's activations are tens of megabytes to an op,
-// and fresh pages for them would cost a tenth of its time.
+// and fresh pages for them cost more than many an op.
 void keep_freed_memory() {
 #ifdef __GLIBC__
     constexpr int kLargest = 1 << 30;

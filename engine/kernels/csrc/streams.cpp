@@ -20,27 +20,30 @@ void over_pieces(int64_t count, F f) {
     });
 }
 
+// Calls f(row) for every row, several to a task.
+template <typename F>
+void over_rows(int64_t rows, F f) {
+    constexpr int64_t kRows = 16;
+    parallel_for((rows + kRows - 1) / kRows, [&](int64_t task) {
+        for (int64_t r = task * kRows; r < rows && r < (task + 1) * kRows; ++r) f(r);
+    });
+}
+
 double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
 }  // namespace
 
 void rms_norm(const float* x, const float* weight, float eps, int64_t rows, int64_t dim, int64_t groups, float* out) {
-    constexpr int64_t kRows = 16;
-    parallel_for((rows + kRows - 1) / kRows, [&](int64_t task) {
-        for (int64_t r = task * kRows; r < rows && r < (task + 1) * kRows; ++r) {
-            variant().rms_norm(x + r * dim, weight + r % groups * dim, eps, dim, out + r * dim);
-        }
+    over_rows(rows, [&](int64_t r) {
+        variant().rms_norm(x + r * dim, weight + r % groups * dim, eps, dim, out + r * dim);
     });
 }
 
 void gated_norm(const float* x, const float* weight, float eps, const float* gate, int64_t rows, int64_t dim,
                 float* out) {
-    constexpr int64_t kRows = 16;
-    parallel_for((rows + kRows - 1) / kRows, [&](int64_t task) {
-        for (int64_t r = task * kRows; r < rows && r < (task + 1) * kRows; ++r) {
-            variant().rms_norm(x + r * dim, weight, eps, dim, out + r * dim);
-            variant().sigmoid_gate(out + r * dim, gate + r * dim, dim);
-        }
+    over_rows(rows, [&](int64_t r) {
+        variant().rms_norm(x + r * dim, weight, eps, dim, out + r * dim);
+        variant().sigmoid_gate(out + r * dim, gate + r * dim, dim);
     });
 }
 

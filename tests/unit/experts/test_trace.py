@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ def step(number: int) -> TracedStep:
 
 
 def written(path: Path, count: int, first: int = 0) -> Path:
-    with TraceWriter(path, SHAPE) as writer:
+    with closing(TraceWriter(path, SHAPE)) as writer:
         for number in range(first, first + count):
             writer.add(step(number))
     return path
@@ -135,7 +136,7 @@ def test_whole_records_behind_a_damaged_one_are_not_cut_off(tmp_path: Path) -> N
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
-    with TraceWriter(tmp_path / "t", SHAPE) as writer:
+    with closing(TraceWriter(tmp_path / "t", SHAPE)) as writer:
         with pytest.raises(TraceError, match="another process writes it"):
             TraceWriter(tmp_path / "t", SHAPE)
         writer.add(step(0))
